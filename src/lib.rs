@@ -42,6 +42,7 @@ mod parallel;
 pub mod parquet;
 mod plan;
 mod planted;
+mod plural;
 mod process;
 #[cfg(feature = "serve")]
 mod serve;

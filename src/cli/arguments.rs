@@ -10,13 +10,13 @@ use super::units::{bytes, count};
 /// How near documents have to be.
 #[derive(Args)]
 pub(super) struct BoundArguments {
-    /// The largest distance of near documents [default: of the database]
+    /// Largest distance of near documents [default: that of the database]
     #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
     pub(super) max_distance: Option<u32>,
 
-    /// Their least similarity, 0 to 1 [default: of the database]
+    /// Their least similarity, 0 to 1 [default: that of the database]
     ///
-    /// With 0 the distance alone decides
+    /// With 0, the distance alone decides
     #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
     pub(super) min_similarity: Option<f64>,
 }
@@ -27,7 +27,7 @@ pub(super) struct NearArguments {
     #[command(flatten)]
     pub(super) bounds: BoundArguments,
 
-    /// Only documents seen since then: 2020-01-31, 2d, `2 weeks ago`
+    /// Only documents seen at TIME or later: 2020-01-31, 2d, `2 weeks ago`
     ///
     /// Also Unix seconds
     #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
@@ -95,9 +95,9 @@ pub(super) struct Reading {
     #[arg(long, value_name = "FIELD")]
     html_field: Option<String>,
 
-    /// A JSON field that is not read; may be given several times
+    /// Do not read this JSON field; may be given several times
     ///
-    /// Such as a `time` or a `fingerprint` that means something else
+    /// For example a `time` or a `fingerprint` that means something else
     #[arg(long, value_name = "FIELD")]
     ignore_field: Vec<String>,
 
@@ -107,9 +107,9 @@ pub(super) struct Reading {
     #[arg(long, value_enum, default_value_t, value_name = "UNIT")]
     unit: Unit,
 
-    /// Only such files of directories: `*.gz`; may be given several times
+    /// Read only files with such names: `*.gz`; may be given several times
     ///
-    /// Without it, all that are not hidden are read
+    /// It is about the files of directories. Without it, all of them are read that are not hidden
     #[arg(long, value_name = "PATTERN")]
     glob: Vec<String>,
 
@@ -157,7 +157,7 @@ pub(super) fn max_distance_parser() -> fn(&str) -> Result<u32, String> {
     |text| match text.parse() {
         Ok(distance @ 0..=Fingerprint::BITS) => Ok(distance),
         _ => Err(format!(
-            "{text} is not in 0..={}, the bits in which fingerprints may differ",
+            "{text} is not a number of bits from 0 to {}",
             Fingerprint::BITS
         )),
     }

@@ -7,6 +7,7 @@ use crate::dedup::{
     Audit, AuditFault, AuditReport, AuditVerdict, DedupEvent, DedupStep, FaultKind, InputRecords,
     KeptPair, ListedRecord,
 };
+use crate::plural::counted;
 use crate::{Near, Scheme, SketchSize};
 use serde_json::{Map, Value, json};
 
@@ -28,9 +29,9 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     removed: PathBuf,
 
-    /// An input of the cleaning; with all of them, no record can be lost
+    /// An input of the cleaning; given all of them, lost records are found too
     ///
-    /// May be given several times. Without it, only the inputs that the list names are read
+    /// May be given several times. Without it, only those inputs are read that the list names
     #[arg(long, value_name = "INPUT")]
     input: Vec<PathBuf>,
 
@@ -54,7 +55,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME")]
     scheme: Option<Scheme>,
 
-    /// The bytes of the sketches
+    /// The size of the sketches, in bytes
     #[arg(long, value_name = "BYTES", value_enum)]
     sketch: Option<SketchSize>,
 }
@@ -179,19 +180,19 @@ impl Arguments {
 fn add_kept(report: &AuditReport, lines: &mut Vec<String>) {
     let kept = report.kept;
     let found = match report.near_pairs {
-        0 => "no two of them are near".to_owned(),
-        pairs => format!("{pairs} pairs of them are near"),
+        0 => "no two are near to each other".to_owned(),
+        pairs => format!("near to each other: {}", counted(pairs, "pair")),
     };
-    let mut line = format!("{kept} kept records: {found}.");
+    let mut line = format!("{}: {found}.", counted(kept, "kept record"));
     if report.kept_too_short > 0 {
         line += &format!(
-            " {} are too short to judge, and near only to texts that are the same.",
+            " Too short to judge, and near only to the same text: {}.",
             report.kept_too_short
         );
     }
     if report.kept_unjudged > 0 {
         line += &format!(
-            " {} cannot be judged, and nothing is said of them.",
+            " Not judged, so nothing is said of them: {}.",
             report.kept_unjudged
         );
     }
@@ -222,20 +223,20 @@ fn add_removed(report: &AuditReport, lines: &mut Vec<String>) {
             "each is near to the survivor that it names, as the list says ({}), and that is among the kept records",
             bounds(report)
         ),
-        (_, faults) => format!("of {faults} something is not as the list says"),
+        (_, faults) => format!("in {faults} of them something is not as the list says"),
     };
     if removed == 0 {
         lines.push("0 removed records.".to_owned());
     } else {
-        lines.push(format!("{checked} removed records: {found}."));
+        lines.push(format!("{}: {found}.", counted(checked, "removed record")));
     }
     for fault in &report.faulty {
         lines.push(format!("    line {}: {}", fault.line, fault_line(fault)));
     }
     if report.unchecked > 0 {
         lines.push(format!(
-            "{} removed records NOT looked at: their survivors are documents of a database, which `--database` names.",
-            report.unchecked
+            "{} NOT looked at: the survivors are documents of a database, which `--database` names.",
+            counted(report.unchecked, "removed record")
         ));
     }
 }
@@ -244,7 +245,7 @@ fn add_removed(report: &AuditReport, lines: &mut Vec<String>) {
 fn add_inputs(report: &AuditReport, lines: &mut Vec<String>) {
     let Some(inputs) = &report.inputs else {
         lines.push(
-            "Whether a record of the inputs was lost was not looked at: `--input` names all inputs."
+            "It was not checked whether a record of the inputs was lost: for that, name all inputs by `--input`."
                 .to_owned(),
         );
         return;
@@ -263,13 +264,14 @@ fn add_inputs(report: &AuditReport, lines: &mut Vec<String>) {
             _ => String::new(),
         };
         lines.push(format!(
-            "{records} records of the inputs: each is either kept, with its key and its text, or removed{dropped}."
+            "{} in the inputs: each is either kept, with its key and its text, or removed{dropped}.",
+            counted(records, "record")
         ));
         return;
     }
     lines.push(format!(
-        "{records} records of the inputs: {lost} are neither kept nor removed, and {foreign} records were kept that are \
-         in no input or were removed."
+        "{} in the inputs: neither kept nor removed: {lost}; kept, but in no input or among the removed: {foreign}.",
+        counted(records, "record")
     ));
     for record in &inputs.lost_records {
         lines.push(format!("    {} is neither kept nor removed", place(record)));
@@ -279,7 +281,8 @@ fn add_inputs(report: &AuditReport, lines: &mut Vec<String>) {
     }
     if !report.unjudged_agree() {
         lines.push(format!(
-            "    of {unjudged} records that cannot be judged, {} were kept",
+            "    kept of {} that cannot be judged: {}",
+            counted(unjudged, "record"),
             report.kept_unjudged
         ));
     }
@@ -296,8 +299,8 @@ fn verdict(report: &AuditReport) -> &'static str {
 /// What is near.
 fn limits(report: &AuditReport) -> String {
     let distance = format!(
-        "fingerprints differ in at most {} bits",
-        report.max_distance
+        "fingerprints differ in at most {}",
+        counted(report.max_distance, "bit")
     );
     match report.min_similarity {
         Some(least) => format!("{distance}, and the estimated similarity is {least} or more"),

@@ -1,6 +1,7 @@
 //! `simdb check`: checks every invariant of a database.
 
 use crate::inspect::{CheckReport, Problem};
+use crate::plural::counted;
 use crate::{Database, Error};
 use serde_json::json;
 
@@ -41,7 +42,7 @@ impl Verb for Arguments {
     }
 
     fn when_ended(&self) -> Option<&'static str> {
-        Some("ended before all was checked, so the database may be damaged or not")
+        Some("stopped before all was checked, so it is not known whether the database is damaged")
     }
 
     /// If there is damage the answer is no, even if the file is too damaged to be opened.
@@ -89,11 +90,19 @@ fn summary(report: &CheckReport) -> String {
         ..
     } = report;
     let mut summary = match total_problems {
-        0 => format!("sound; {documents} documents, {fingerprints} fingerprints"),
-        total => format!("damaged; {total} problems"),
+        0 => format!(
+            "sound; {}, {}",
+            counted(documents, "document"),
+            counted(fingerprints, "fingerprint")
+        ),
+        total => format!(
+            "damaged; {}; restore a copy, or take out what is whole: `simdb salvage`",
+            counted(total, "problem")
+        ),
     };
     if !report.pages_verified {
-        summary += "; the checksums of the pages were not verified";
+        summary += "; the checksums of the pages were not verified: for that, nobody else may use the file, and it must \
+                    be allowed to write to it";
     }
     summary
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::plural::counted;
 use crate::{Cluster, ClusterEvent, ClusterTotals, Clustering, Database, Error, Near, Survivor};
 use serde_json::{Map, Value, json};
 
@@ -27,8 +28,9 @@ pub(super) struct Arguments {
     #[arg(long)]
     summary: bool,
 
-    /// DB is a Parquet file of pairs, or a directory of such files: cluster their fingerprints, without a database; the
-    /// one with most neighbours survives
+    /// Cluster the fingerprints of Parquet files of pairs: DB is such a file, or a directory of them
+    ///
+    /// No database is needed. The fingerprint with the most neighbours survives
     #[arg(long, conflicts_with_all = ["since", "scope", "survivor", "min_similarity"])]
     pairs: bool,
 
@@ -41,7 +43,7 @@ pub(super) struct Arguments {
     )]
     output: Option<PathBuf>,
 
-    /// Put the new file in the place of an old one
+    /// Replace a file that exists
     #[arg(long, requires = "output")]
     replace: bool,
 }
@@ -49,15 +51,16 @@ pub(super) struct Arguments {
 /// How documents are put together, and which survive.
 #[derive(clap::Args)]
 pub(super) struct ClusterArguments {
-    /// By what the survivor is chosen [default: rank]
+    /// How the survivor of a cluster is chosen [default: rank]
     ///
-    /// The first that tells; of equal documents that which was written first
+    /// If documents are equal in the first order, the next one decides. If they are equal in all, the document survives
+    /// that was written first
     #[arg(long, value_name = "ORDER", value_enum, value_delimiter = ',')]
     survivor: Vec<Survivor>,
 
     /// Join documents that a chain of near documents connects
     ///
-    /// Its ends may have nothing in common
+    /// The two ends of a chain may have nothing in common
     #[arg(long)]
     connected: bool,
 }
@@ -96,6 +99,14 @@ impl Verb for Arguments {
     fn run_alone(&self, output: &mut Output) -> Option<CommandResult> {
         self.pairs.then(|| self.cluster_pairs(output))
     }
+
+    /// The names of the columns.
+    fn heading(&self) -> Option<&'static str> {
+        Some(match self.summary {
+            true => "cluster\tsurvivor\tdocuments\tgreatest distance",
+            false => "cluster\tkey\tsurvivor\tdistance",
+        })
+    }
 }
 
 impl ClusterArguments {
@@ -133,23 +144,28 @@ fn remark_totals(output: &Output, totals: &ClusterTotals, is_connected: bool) {
     let diameter = match without_diameter {
         0 => format!("the greatest distance in a cluster is {diameter}"),
         without => format!(
-            "the greatest distance in a cluster is at least {diameter}, as {without} have too many fingerprints to \
-             compare each with each"
+            "the greatest distance in a cluster is at least {diameter} (it is not known of {}, whose fingerprints are \
+             too many to compare each with each)",
+            counted(without, "cluster")
         ),
     };
     output.remark(&format!(
-        "{clusters} clusters of {documents} documents, of which {} are duplicates; the largest has {largest} \
-         documents, {diameter}",
-        totals.duplicates()
+        "{} with {}, {} among them; the largest has {}; {diameter}",
+        counted(clusters, "cluster"),
+        counted(documents, "document"),
+        counted(totals.duplicates(), "duplicate"),
+        counted(largest, "document")
     ));
     if is_connected {
         output.remark(&format!(
-            "{beyond} documents are near to their survivor by a chain only"
+            "not near to the survivor of their cluster, but joined to it by a chain: {}",
+            counted(beyond, "document")
         ));
     } else if totals.connected < *clusters || totals.largest_connected > *largest {
         output.remark(&format!(
-            "chains of near documents would join them to {} clusters, the largest of {} documents (`--connected`)",
-            totals.connected, totals.largest_connected
+            "with `--connected`, chains of near documents would join them to {}, the largest with {}",
+            counted(totals.connected, "cluster"),
+            counted(totals.largest_connected, "document")
         ));
     }
 }
@@ -214,6 +230,12 @@ impl Arguments {
         if let Some(max_distance) = self.near.bounds.max_distance {
             clusters = clusters.max_distance(max_distance);
         }
+        if self.output.is_none() && !output.is_json() {
+            output.console().head(match self.summary {
+                true => "cluster\tsurvivor\tfingerprints",
+                false => "cluster\tfingerprint\tsurvivor\tdistance",
+            });
+        }
         let progress = output.console().progress_of("pairs");
         let found = clusters.find(progress.steps())?;
         drop(progress);
@@ -235,7 +257,10 @@ impl Arguments {
             found.write(file, self.replace)?;
         }
         output.remark(&format!(
-            "{number} clusters of {fingerprints} fingerprints; the largest has {largest} fingerprints"
+            "{} with {}; the largest has {}",
+            counted(number, "cluster"),
+            counted(fingerprints, "fingerprint"),
+            counted(largest, "fingerprint")
         ));
         Ok(Answer::Yes)
     }

@@ -86,17 +86,17 @@ enum Commands {
     Database(DatabaseVerb),
     /// Open a database for other processes
     Serve(serve::Arguments),
-    /// Copy the records of inputs that are no near-duplicates of others
+    /// Copy a corpus without its near-duplicates
     ///
     /// Without a database, the default distance is 10 where sketches are compared
     Dedup(dedup::Arguments),
-    /// Prove that a corpus was cleaned as it is said to be
+    /// Prove that only near-duplicates were removed from a corpus, and all of them
     ///
     /// No two kept records are near, and each removed record is near to its survivor
     Audit(audit::Arguments),
     /// Build a database from what `dump` has printed
     Load(load::Arguments),
-    /// Build a database of what a damaged one still has
+    /// Build a new database of what a damaged one still has
     Salvage(salvage::Arguments),
     /// Store the documents of Parquet files
     #[cfg(feature = "parquet")]
@@ -105,7 +105,7 @@ enum Commands {
     Fingerprint(fingerprint::Arguments),
     /// Print in how many bits two fingerprints differ
     Distance(fingerprint::DistanceArguments),
-    /// Measure how good the verdicts are on labelled documents
+    /// Measure on labelled documents how well near-duplicates are found
     Eval(eval::Arguments),
     /// Print the plans for a number of documents, and what they cost
     Plan(plan::Arguments),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::plural::counted;
 use crate::{CreateOptions, Database, Error, Snapshot};
 use serde_json::json;
 
@@ -17,7 +18,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     database: LiveDatabase,
 
-    /// The tables it is to have then, by name; `simdb plan` lists those there are [default: those it has]
+    /// The new tables, by name; `simdb plan` lists the names [default: the tables it has]
     #[arg(long, value_name = "NAME")]
     plan: Option<String>,
 }
@@ -27,7 +28,7 @@ pub(super) struct BackupArguments {
     #[command(flatten)]
     database: LiveDatabase,
 
-    /// The copy; nothing may stand there yet, but such a copy
+    /// The file of the copy; it must not exist yet, unless it is that copy
     #[arg(value_name = "TO")]
     to: PathBuf,
 }
@@ -96,7 +97,7 @@ impl Verb for BackupArguments {
         let path = self.to.display();
         output.print_record(
             &json!({"documents": documents, "file_bytes": bytes}),
-            &format!("{path}: {documents} documents, {bytes} bytes"),
+            &format!("{path}: {}, {bytes} bytes", counted(documents, "document")),
         );
         Ok(Answer::Yes)
     }

@@ -23,17 +23,17 @@ pub(super) struct Arguments {
 /// What a database is created with. What is not given is as [`CreateOptions`] has it.
 #[derive(clap::Args)]
 pub(super) struct NewDatabase {
-    /// The distance, inclusive, at which documents match if a command names none [default: 8 for texts with
+    /// The largest distance at which documents match, if a command names no other [default: 8 for texts with
     /// sketches; without sketches 5 for minwise, 3 for simhash and external]
     #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
     max_distance: Option<u32>,
 
-    /// The bytes of the sketch that is stored with each document and tells how similar documents are [default:
+    /// The size of the sketch of each document, in bytes; sketches tell how similar documents are [default:
     /// 16; 0 for external]
     #[arg(long, value_name = "BYTES", value_enum)]
     sketch: Option<SketchSize>,
 
-    /// The least similarity, 0 to 1, at which documents match if a command names none [default: 0.7 for texts
+    /// The least similarity, 0 to 1, at which documents match, if a command names no other [default: 0.7 for texts
     /// with sketches, otherwise 0]
     #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
     min_similarity: Option<f64>,
@@ -43,7 +43,7 @@ pub(super) struct NewDatabase {
     #[arg(value_parser = expected_documents, allow_negative_numbers = true)]
     expect: Option<u64>,
 
-    /// What matters in the choice of the tables
+    /// What the tables are chosen for
     #[arg(
         long,
         value_name = "WHAT",

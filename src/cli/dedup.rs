@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::dedup::{Dedup, DedupEvent, DedupGroup, DedupStep, DedupTotals, GroupedRecord};
+use crate::plural::counted;
 use crate::{Error, Scheme, SketchSize};
 use serde_json::{Map, Value, json};
 
@@ -16,6 +17,7 @@ use super::output::{Output, name_fields};
 use super::rejections::Rejections;
 use super::report::{Findings, SAMPLES};
 use super::same_file::ensure_apart;
+use super::units::told_any;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -25,7 +27,7 @@ pub(super) struct Arguments {
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 
-    /// Where survivors go: a file, or a directory for a file of each input
+    /// Where the kept records go: a file, or a directory with a file for each input
     #[arg(long, short, value_name = "OUT", required_unless_present = "list")]
     output: Option<PathBuf>,
 
@@ -35,13 +37,13 @@ pub(super) struct Arguments {
 
     /// Write a line of JSON for each removed record to this file
     ///
-    /// Its place, its survivor, how near they are
+    /// It tells where the record was, which record survived instead, and how near the two are
     #[arg(long, value_name = "FILE")]
     removed: Option<PathBuf>,
 
-    /// Write a page about what was removed to this file
+    /// Write an HTML page about the removed records to this file
     ///
-    /// How near it is to what survived, in which words they differ
+    /// It shows how near they are to their survivors, and in which words they differ
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     report: Option<PathBuf>,
 
@@ -51,19 +53,19 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DB")]
     database: Option<PathBuf>,
 
-    /// Clean inputs against the database that were cleaned before
+    /// Clean inputs again whose records are in the database already
     #[arg(long, requires = "database")]
     again: bool,
 
     /// Leave out the records that cannot be judged
     ///
-    /// Such as lines that are no JSON or have no text
+    /// For example lines that are not JSON, or have no text
     #[arg(long, conflicts_with = "list")]
     drop_unjudged: bool,
 
-    /// Keep all records, and tell each its group, the group's size, its survivor
+    /// Keep all records, and add to each its group, the size of the group, its survivor
     ///
-    /// As fields of JSON Lines or columns of Parquet, for those who weight records and drop none
+    /// These are fields of JSON Lines or columns of Parquet, for those who give records weights and drop none
     #[arg(long, conflicts_with = "list")]
     annotate: bool,
 
@@ -80,13 +82,13 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME")]
     scheme: Option<Scheme>,
 
-    /// The bytes of the sketches
+    /// The size of the sketches, in bytes
     #[arg(long, value_name = "BYTES", value_enum)]
     sketch: Option<SketchSize>,
 
-    /// Write records that cannot be judged to the end of this file too
+    /// Append the records that cannot be judged to this file too
     ///
-    /// With `--json` as JSON
+    /// As JSON if `--json` is given
     #[arg(long, value_name = "FILE")]
     rejected: Option<PathBuf>,
 }
@@ -142,7 +144,9 @@ fn list(arguments: &Arguments, dedup: &Dedup, output: &mut Output) -> CommandRes
     output.flush()?;
     let duplicates = listed - groups;
     output.remark(&format!(
-        "{groups} groups of {listed} records, of which {duplicates} are duplicates"
+        "{} of near-duplicates with {}; cleaning would remove {duplicates} of them",
+        counted(groups, "group"),
+        counted(listed, "record")
     ));
     Ok(Answer::yes_unless(any_failed))
 }
@@ -171,8 +175,8 @@ fn clean(arguments: &Arguments, dedup: &Dedup, output: &mut Output) -> CommandRe
     }
     if totals.failed > 0 {
         output.complain(&format!(
-            "{} inputs could not be read to their ends, and nothing of them is in the output",
-            totals.failed
+            "{} could not be read to the end, and the output has nothing from there",
+            counted(totals.failed, "input")
         ));
     }
     Ok(Answer::yes_unless(judged_none || totals.failed > 0))
@@ -329,10 +333,6 @@ fn print_totals(output: &mut Output, totals: &DedupTotals, annotates: bool) {
     let kept = totals.kept();
     let kept_unjudged = rejected - dropped_unjudged;
     let seconds = elapsed.as_secs_f64();
-    let unjudged = match dropped_unjudged {
-        0 => format!("{kept_unjudged} kept unjudged"),
-        dropped => format!("{dropped} dropped unjudged"),
-    };
     let mut object = json!({
         "records": records,
         "kept": kept,
@@ -346,20 +346,43 @@ fn print_totals(output: &mut Output, totals: &DedupTotals, annotates: bool) {
         "failed_inputs": failed,
         "seconds": seconds,
     });
-    let (stay, go) = match annotates {
-        true => ("survive", "near-duplicates"),
-        false => ("kept", "removed"),
-    };
-    let mut line = format!(
-        "{records} records: {kept} {stay}, {removed} {go} ({removed_as_equal} with an equal fingerprint or text, \
-         {removed_as_known} near to the database), {too_short} too short, {unjudged}"
-    );
     if annotates {
         object["annotated"] = annotated.into();
-        line += &format!(", {annotated} annotated");
     }
-    line += &format!(", {seconds:.2} s");
-    output.print_record(&object, &line);
+    output.print_record(&object, &totals_line(totals, annotates));
+}
+
+/// What was done, without what did not happen.
+fn totals_line(totals: &DedupTotals, annotates: bool) -> String {
+    let removals = told_any(&[
+        (totals.removed_as_equal, "with an equal fingerprint or text"),
+        (totals.removed_as_known, "near to the database"),
+    ]);
+    let removals = match removals.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", removals.join(", ")),
+    };
+    let kept = totals.kept();
+    let removed = totals.removed;
+    let mut parts = match annotates {
+        true => vec![format!(
+            "{kept} to keep, {}{removals}",
+            counted(removed, "near-duplicate")
+        )],
+        false => vec![format!("{kept} kept, {removed} removed{removals}")],
+    };
+    let dropped = totals.dropped_unjudged;
+    parts.extend(told_any(&[
+        (totals.too_short, "too short to judge"),
+        (totals.rejected - dropped, "kept unjudged"),
+        (dropped, "dropped unjudged"),
+    ]));
+    if annotates {
+        parts.push(format!("{} annotated", totals.annotated));
+    }
+    let records = counted(totals.records, "record");
+    let seconds = totals.elapsed.as_secs_f64();
+    format!("{records}: {}, {seconds:.2} s", parts.join(", "))
 }
 
 /// Prints a group as a heading and a line for each record, the survivor first.
@@ -377,7 +400,11 @@ fn print_group(output: &mut Output, group: &DedupGroup) {
         .max()
         .unwrap_or(0);
     let count = records.len();
-    let mut text = format!("{count} records, at most {farthest} bits from the first:");
+    let mut text = format!(
+        "{}, at most {} from the first:",
+        counted(count, "record"),
+        counted(farthest, "bit")
+    );
     for record in records {
         text += &format!("\n    {}", record_line(record));
     }

@@ -3,6 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 
+use crate::plural::counted;
 use crate::{Database, DeletionEvent, Duplicate, Error, Expiry};
 use serde_json::{Value, json};
 
@@ -25,8 +26,9 @@ pub(super) struct Arguments {
     #[arg(required_unless_present_any = ["scope", "duplicates"], value_name = "KEY")]
     keys: Vec<OsString>,
 
-    /// Delete all documents of this scope; with --duplicates only documents of this scope count; may be given several
-    /// times
+    /// Delete all documents of this scope; may be given several times
+    ///
+    /// With --duplicates, only documents of this scope count
     #[arg(long, value_name = "SCOPE", conflicts_with = "keys")]
     scope: Vec<String>,
 
@@ -40,7 +42,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     clusters: ClusterArguments,
 
-    /// With --duplicates, only documents count that were seen at this time or later: 2020-01-31, 2d, Unix seconds
+    /// With --duplicates: only documents count that were seen at TIME or later, such as 2020-01-31 or 2d
     #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
     since: Option<i64>,
 
@@ -189,11 +191,11 @@ fn remove(
         flow
     })?;
     drop(progress);
-    let line = format!("removed {removed} documents");
+    let line = format!("removed {}", counted(removed, "document"));
     output.print_record(&json!({"removed": removed}), &line);
     if was_ended {
         output.flush()?;
-        output.complain("ended before all were removed; the same command removes the others");
+        output.complain("stopped before all were removed; the same command removes the others");
         return Err(Error::Interrupted.into());
     }
     Ok(Answer::Yes)
@@ -214,7 +216,8 @@ fn print_expired(database: &Database, expiry: &Expiry, output: &mut Output) -> C
     if search.end(output)? {
         return Err(Error::Interrupted.into());
     }
-    let line = format!("would remove {count} documents; nothing was changed");
+    let documents = counted(count, "document");
+    let line = format!("would remove {documents}; nothing was changed");
     output.print_record(&json!({"would_remove": count}), &line);
     Ok(Answer::Yes)
 }
@@ -261,18 +264,20 @@ fn delete_duplicates(
             return Err(Error::Interrupted.into());
         }
         output.remark(&format!(
-            "would delete {found} documents; nothing was changed"
+            "would delete {}; nothing was changed",
+            counted(found, "document")
         ));
         return Ok(Answer::Yes);
     }
     let deleted = database.delete_duplicates_with(&clustering, &mut observe)?;
     if search.end(output)? {
         output.complain(&format!(
-            "ended; {deleted} documents are deleted, and the same command goes on"
+            "stopped after {}; the same command deletes the others",
+            counted(deleted, "document")
         ));
         return Err(Error::Interrupted.into());
     }
-    output.remark(&format!("deleted {deleted} documents"));
+    output.remark(&format!("deleted {}", counted(deleted, "document")));
     Ok(Answer::Yes)
 }
 

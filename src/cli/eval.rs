@@ -10,6 +10,7 @@ use crate::eval::{
 };
 use crate::files::directory_of;
 use crate::ingest::Records;
+use crate::plural::counted;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
@@ -41,11 +42,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
 
-    /// Labels that mean the same [default: same,1,yes,true,duplicate]
+    /// Labels of pairs that are the same [default: same,1,yes,true,duplicate]
     #[arg(long, value_name = "LABEL,...", value_delimiter = ',')]
     same: Vec<String>,
 
-    /// Labels that mean different [default: different,0,no,false,distinct]
+    /// Labels of pairs that are different [default: different,0,no,false,distinct]
     #[arg(long, value_name = "LABEL,...", value_delimiter = ',')]
     different: Vec<String>,
 
@@ -61,7 +62,7 @@ pub(super) struct Arguments {
           value_parser = clap::value_parser!(u32).range(0..=i64::from(Fingerprint::BITS)))]
     max_distance: u32,
 
-    /// The largest distance of candidates [default: 10 simhash, 8 other]
+    /// The largest distance of candidates [default: 10 for simhash, otherwise 8]
     ///
     /// Their sketches are compared
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(0..=i64::from(Fingerprint::BITS)))]
@@ -133,7 +134,8 @@ impl Command for Arguments {
         let repeated = corpus.repeated();
         if repeated > 0 {
             console.remark(&format!(
-                "{repeated} documents have the key of an earlier one, and are left out"
+                "left out: {} with the key of an earlier one",
+                counted(repeated, "document")
             ));
         }
         let labels = match &self.pairs {
@@ -161,7 +163,7 @@ impl Command for Arguments {
         if !output.is_json() {
             print_bests(output, &curves);
         }
-        let title = format!("{} documents", corpus.len());
+        let title = counted(corpus.len(), "document");
         if let Some(path) = &self.plot {
             write_picture(path, &plot(&curves, &title)?)?;
         }
@@ -230,7 +232,8 @@ fn warn_of_labels(labels: &Labels, console: &Console) {
     if let Some((line, key)) = labels.unknown_keys().first() {
         let count = labels.unknown_keys().len();
         console.remark(&format!(
-            "{count} pairs name a document that is not there, and are left out; the first is {key:?} in line {line}"
+            "left out: {} with a document that is not there; the first is {key:?} in line {line}",
+            counted(count, "pair")
         ));
     }
 }
@@ -241,7 +244,11 @@ fn print_yardstick(output: &mut Output, corpus: &Corpus, yardstick: &Yardstick<'
     let documents = corpus.len();
     let bands = yardstick.bands();
     let unrelated = yardstick.unrelated();
-    let mut line = format!("{documents} documents, {unrelated} unrelated pairs; ");
+    let mut line = format!(
+        "{}, {}; ",
+        counted(documents, "document"),
+        counted(unrelated, "unrelated pair")
+    );
     line += "pairs by Jaccard similarity: ";
     for (index, (name, count)) in BANDS.iter().zip(bands).enumerate() {
         let comma = if index > 0 { ", " } else { "" };
@@ -273,8 +280,9 @@ fn print_curve(output: &mut Output, curve: &Curve) {
     ));
     if let Some(EstimateError { pairs, rmse }) = curve.estimate_error {
         output.print_line(&format!(
-            "{:>10} {rmse:.3} is the RMSE of the estimated similarity over {pairs} pairs",
-            ""
+            "{:>10} {rmse:.3} is the RMSE of the estimated similarity over {}",
+            "",
+            counted(pairs, "pair")
         ));
     }
     let mut header = format!("{:>10}", curve.threshold_name());

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::inspect::Explanation;
+use crate::plural::counted;
 use serde_json::{Value, json};
 
 use super::output::Output;
@@ -25,18 +26,20 @@ pub(super) fn print_explanation(explanation: &Explanation, output: &mut Output) 
         ..
     } = explanation;
     output.print_line(&format!(
-        "plan {plan}, max distance {max_distance}, {sources} sources"
+        "plan {plan}, max distance {max_distance}; a range is read in {}",
+        counted(sources, "level")
     ));
     if probes.is_empty() {
         output.print_line("all fingerprints are compared");
     }
     for probe in probes {
         output.print_line(&format!(
-            "table {}: {} leading bits, {} flips, {} ranges; {:.1} candidates expected, {} met",
+            "table {}: {} for fingerprints that differ in up to {} of the first {} bits; {:.1} candidates expected, \
+             {} found",
             probe.table,
-            probe.prefix_bits,
+            counted(probe.ranges, "range"),
             probe.flips,
-            probe.ranges,
+            probe.prefix_bits,
             probe.candidates_expected,
             probe.candidates
         ));
@@ -49,11 +52,13 @@ pub(super) fn print_explanation(explanation: &Explanation, output: &mut Output) 
         ..
     } = explanation;
     output.print_line(&format!(
-        "{candidates_expected:.1} candidates expected, {candidates} met in {blocks} blocks; {near} fingerprints near, \
-         {total} documents"
+        "in all {candidates_expected:.1} candidates expected, {candidates} found in {}; near: {}, {}",
+        counted(blocks, "block"),
+        counted(near, "fingerprint"),
+        counted(total, "document")
     ));
     output.print_line(&format!(
-        "{} us expected, {} us taken, {} us when repeated",
+        "time: {} us expected, {} us taken, {} us when repeated",
         micros(explanation.expected),
         micros(explanation.first),
         micros(explanation.again)

@@ -26,7 +26,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME", default_value_t)]
     scheme: Scheme,
 
-    /// The bytes of the sketches, which `--json` prints
+    /// The size of the sketches, in bytes; `--json` prints them
     #[arg(long, value_name = "BYTES", value_enum, default_value = "16")]
     sketch: SketchSize,
 }
@@ -37,7 +37,7 @@ pub(super) struct DistanceArguments {
     #[arg(value_name = "HEX")]
     a: Fingerprint,
 
-    /// Another
+    /// Another fingerprint
     #[arg(value_name = "HEX")]
     b: Fingerprint,
 }

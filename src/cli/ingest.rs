@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::ingest::{Ingest, Ingested, Records, Reread};
+use crate::plural::counted;
 use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme, Server, SketchSize};
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 
@@ -41,9 +42,9 @@ pub(super) struct Arguments {
     #[command(flatten)]
     bounds: BoundArguments,
 
-    /// The bytes of sketches of a new database
+    /// The bytes of a sketch in a new database
     ///
-    /// A database that is there has to have sketches of this size
+    /// A database that exists must have sketches of this size
     #[arg(long, value_name = "BYTES", value_enum)]
     sketch: Option<SketchSize>,
 
@@ -56,9 +57,9 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value_t, value_name = "ACTION")]
     on_duplicate: OnMatch,
 
-    /// How many near documents are kept; needs skip or replace
+    /// Store up to N near documents; needs skip or replace
     ///
-    /// A document is stored as long as fewer than N stored ones are near to it; needs `--on-duplicate skip` or
+    /// A document is stored if fewer than N stored documents are near to it; needs `--on-duplicate skip` or
     /// `replace`
     #[arg(
         long,
@@ -69,9 +70,10 @@ pub(super) struct Arguments {
     )]
     keep: usize,
 
-    /// A document that is not stored is counted in its nearest
+    /// Count a document that is not stored in the nearest stored one
     ///
-    /// The nearest counts as seen once more (`repeats`), and when that document was seen, if that is later
+    /// The count of repeats of the stored one (`repeats`) grows by 1. Its time becomes that of the other, if that is
+    /// later
     #[arg(long)]
     touch: bool,
 
@@ -87,7 +89,7 @@ pub(super) struct Arguments {
 
     /// Read inputs again that were read to their end before
     ///
-    /// Others go on where they stopped
+    /// Inputs of which only a part was read go on where they stopped
     #[arg(long, conflicts_with = "restart")]
     again: bool,
 
@@ -95,9 +97,9 @@ pub(super) struct Arguments {
     #[arg(long)]
     restart: bool,
 
-    /// The name by which the input is known again [default: its path]
+    /// The name by which the next run knows the input [default: its path]
     ///
-    /// Standard input has no name by default, and is read anew each time
+    /// Without a name, standard input is read from its beginning each time
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new().map(OsString::from))]
     source: Option<OsString>,
 
@@ -112,13 +114,13 @@ pub(super) struct Arguments {
     #[arg(long)]
     strict: bool,
 
-    /// Print every near-duplicate on a terminal too, not a summary
+    /// Print every near-duplicate on a terminal too, instead of a summary
     #[arg(long)]
     print: bool,
 
-    /// Write rejected records to the end of this file
+    /// Append rejected records to this file
     ///
-    /// With `--json` as JSON
+    /// As JSON if `--json` is given
     #[arg(long, value_name = "FILE")]
     rejected: Option<PathBuf>,
 }
@@ -184,7 +186,7 @@ impl Arguments {
             drop((server, database));
             _ = fs::remove_file(&self.database.path);
             work.outcome?;
-            output.complain("no record could be taken, so no database was created");
+            output.complain("none of the records could be stored, so no database was created");
             return Ok(Answer::CouldNotTell);
         }
         self.report(work, is_new, &database, server, output)
@@ -314,7 +316,7 @@ fn stopped(can_resume: bool, output: &Output) -> Failure {
     output.complain(match can_resume {
         true => "stopped; what was read is stored, and the same command goes on from there",
         false => {
-            "stopped; what was read is stored; how far a pipe was read is not known again unless --source names it"
+            "stopped; what was read is stored; the next run reads a pipe from its beginning, unless --source gives it a name"
         }
     });
     Error::Interrupted.into()
@@ -352,7 +354,8 @@ fn ingest(
             Error::Input { .. } => "; without --strict, the same command goes on from there",
             _ => "; once the cause is gone, the same command goes on from there",
         };
-        output.complain(&format!("{stored} documents were stored before this{how}"));
+        let documents = counted(stored, "document");
+        output.complain(&format!("{documents} had been stored before this{how}"));
     }
     Ok(ingested?)
 }

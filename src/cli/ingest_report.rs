@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::ingest::{Event, Ingested, Progress, Records, Rejected, Resumed, Totals};
+use crate::plural::counted;
 use crate::{Change, Database, Document, Error, Unit, Verdict};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -15,6 +16,7 @@ use super::escaping::printable;
 use super::match_list::MatchList;
 use super::output::{Output, add_fingerprint, key_fields, name_fields};
 use super::rejections::{self, Rejections};
+use super::units::told_any;
 use super::verification::Verification;
 
 /// How many messages about inputs that were read before are printed.
@@ -119,8 +121,9 @@ impl<'o> IngestReport<'o> {
         self.lists += 1;
         if self.lists <= MOST_INPUT_MESSAGES {
             self.complain(&format!(
-                "{}: is read as one document of {lines} short lines; `--input-format lines` makes each line a document",
-                path_text(path)
+                "{}: is read as one document of {}; `--input-format lines` makes each line a document",
+                path_text(path),
+                counted(lines, "short line")
             ));
         }
     }
@@ -186,7 +189,8 @@ impl<'o> IngestReport<'o> {
         if self.known_inputs > MOST_INPUT_MESSAGES {
             let more = self.known_inputs - MOST_INPUT_MESSAGES;
             self.output.remark(&format!(
-                "{more} more inputs were read before; `simdb sources` lists them"
+                "{} had been read before; `simdb sources` lists all",
+                counted(more, "more input")
             ));
         }
         match self.failed {
@@ -207,13 +211,11 @@ fn resumed_text(resumed: Resumed) -> &'static str {
         Resumed::New => "is read for the first time",
         Resumed::Repeated => "is given more than once, and is read once",
         Resumed::PassedOver => {
-            "was read to its end before, and is passed over; --again reads it once more"
+            "was read to its end before, and is not read again; --again does that"
         }
         Resumed::Continued => "goes on where its reading was stopped",
         Resumed::Grown => "has become longer since it was read; what is new is read",
-        Resumed::Changed => {
-            "has another content than when it was read before; it is read from its beginning"
-        }
+        Resumed::Changed => "has changed since it was read; it is read from its beginning",
         Resumed::Again => "is read once more, from its beginning",
         Resumed::Failed => "could not be read before, and has not changed",
     }
@@ -274,14 +276,6 @@ fn ingested_object(ingested: &Ingested, unit: Unit, without_text: Option<usize>)
     object
 }
 
-/// A number and what it counts, if there is any.
-fn counted(number: u64, what: &str) -> String {
-    match number {
-        0 => String::new(),
-        number => format!(", {number} {what}"),
-    }
-}
-
 /// What was read now, and what the inputs hold in all if that is more.
 fn ingested_lines(ingested: &Ingested, unit: Unit, without_text: Option<usize>) -> String {
     let Ingested {
@@ -291,14 +285,22 @@ fn ingested_lines(ingested: &Ingested, unit: Unit, without_text: Option<usize>) 
         failed,
         ..
     } = ingested;
-    let seconds = format!(", {:.2} s", now.elapsed.as_secs_f64());
-    let inputs = counted(*unchanged, "inputs unchanged") + &counted(*failed, "inputs not read");
-    let without_text = counted(without_text.unwrap_or_default() as u64, "without text");
-    let is_nothing = is_same(now, &Totals::default());
-    let mut lines = match is_nothing && unchanged + failed > 0 {
-        true => format!("nothing new{inputs}{seconds}"),
-        false => totals_line(now, unit) + &inputs + &without_text + &seconds,
+    let is_nothing = is_same(now, &Totals::default()) && unchanged + failed > 0;
+    let mut parts = match is_nothing {
+        true => vec!["nothing new".to_owned()],
+        false => vec![totals_line(now, unit)],
     };
+    for (inputs, what) in [(unchanged, "unchanged"), (failed, "not read")] {
+        if *inputs > 0 {
+            parts.push(format!("{} {what}", counted(inputs, "input")));
+        }
+    }
+    if !is_nothing {
+        let without_text = without_text.unwrap_or_default() as u64;
+        parts.extend(told_any(&[(without_text, "without text")]));
+    }
+    parts.push(format!("{:.2} s", now.elapsed.as_secs_f64()));
+    let mut lines = parts.join(", ");
     if !is_same(now, in_all) {
         lines += &format!("\nin all: {}", totals_line(in_all, unit));
     }
@@ -312,25 +314,27 @@ fn is_same(a: &Totals, b: &Totals) -> bool {
     without_time == *b
 }
 
+/// What was done with documents, without what did not happen.
 fn totals_line(totals: &Totals, unit: Unit) -> String {
+    let documents = counted(totals.documents, "document");
     let units = match unit {
         Unit::Document => String::new(),
-        unit => format!(", {} units ({unit})", totals.units),
+        unit => format!(", {}", counted(totals.units, &unit.to_string())),
     };
-    let deleted = counted(totals.deleted, "deleted");
-    let passed_over = counted(totals.passed_over, "passed over");
-    let left = counted(totals.left, "left for the next run");
-    format!(
-        "{} documents{units}: {} near-duplicates, {} inserted, {} replaced, {} skipped{deleted}, {} too short, \
-         {} rejected{passed_over}{left}",
-        totals.documents,
-        totals.duplicates,
-        totals.inserted,
-        totals.replaced,
-        totals.skipped,
-        totals.too_short,
-        totals.rejected
-    )
+    let mut parts = vec![
+        counted(totals.duplicates, "near-duplicate"),
+        format!("{} inserted", totals.inserted),
+    ];
+    parts.extend(told_any(&[
+        (totals.replaced, "replaced"),
+        (totals.skipped, "skipped"),
+        (totals.deleted, "deleted"),
+        (totals.too_short, "too short to judge"),
+        (totals.rejected, "rejected"),
+        (totals.passed_over, "passed over"),
+        (totals.left, "left for the next run"),
+    ]));
+    format!("{documents}{units}: {}", parts.join(", "))
 }
 
 /// Prints what was done.
@@ -356,7 +360,9 @@ pub(super) fn print_largest_groups(
     database: &Database,
 ) -> Result<(), Failure> {
     let largest = database.snapshot()?.largest_groups(GROUPS, MOST_READ)?;
-    let mut heading = Some("the largest groups of documents with one fingerprint:");
+    let mut heading = Some(
+        "the largest groups of documents with the same fingerprint, each with its newest key:",
+    );
     for group in &largest.groups {
         if group.documents > 1 {
             if let Some(heading) = heading.take() {
@@ -400,8 +406,9 @@ impl Bar {
         let rate = totals.documents as f64 / totals.elapsed.as_secs_f64().max(1e-3);
         self.bar.set_position(self.progress.bytes_read());
         self.bar.set_message(format!(
-            "{} documents ({rate:.0}/s), {} near-duplicates",
-            totals.documents, totals.duplicates
+            "{} ({rate:.0}/s), {}",
+            counted(totals.documents, "document"),
+            counted(totals.duplicates, "near-duplicate")
         ));
     }
 

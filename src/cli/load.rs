@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::ingest::unpacked;
 use crate::planted::planted;
+use crate::plural::counted;
 use crate::{CreateOptions, Database, Document, Error, Fingerprint, Scheme, Sketch, SketchSize};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -43,7 +44,7 @@ pub(super) struct DumpArguments {
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The database file; nothing may stand there yet, but what the same command has made
+    /// The new database file; it must not exist yet, unless this command has made it
     #[arg(value_name = "DB")]
     database: PathBuf,
 
@@ -51,8 +52,10 @@ pub(super) struct Arguments {
     #[arg(value_name = "INPUT", default_value = "-")]
     input: PathBuf,
 
-    /// The memory to sort with, at least some 30 MB; what does not fit goes to temporary files beside the
-    /// database: a document takes 32 bytes, 48 with a scope, and 8 more for each table
+    /// The memory to sort with, at least some 30 MB
+    ///
+    /// What does not fit goes to temporary files beside the database. A document takes 32 bytes, 48 with a scope, and 8
+    /// more for each table
     #[arg(long, value_name = "BYTES", default_value = "256MiB")]
     #[arg(value_parser = units::bytes::<usize>, allow_negative_numbers = true)]
     memory: usize,
@@ -151,7 +154,8 @@ impl Command for Arguments {
             }
             let Some(line) = lines.next() else {
                 let reason = format!(
-                    "it ends after {read} documents, and its header says {}",
+                    "it ends after {}, and its header says {}",
+                    counted(read, "document"),
                     header.documents
                 );
                 let is_whole =
@@ -181,7 +185,8 @@ impl Command for Arguments {
         };
         drop((progress, packing));
         let stats = snapshot.stats()?;
-        let line = format!("{}: {} documents", path.display(), stats.documents);
+        let documents = counted(stats.documents, "document");
+        let line = format!("{}: {documents}", path.display());
         output.print_record(&stats_object(&stats), &line);
         Ok(Answer::Yes)
     }

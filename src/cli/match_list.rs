@@ -1,5 +1,6 @@
 //! Matches as they are printed: as fields of an object, or in a line.
 
+use crate::plural::counted;
 use crate::{Match, Matches};
 use serde_json::{Map, Value, json};
 
@@ -83,7 +84,7 @@ impl<'m> MatchList<'m> {
         };
         match (listed.is_empty(), more) {
             (_, 0) => listed.join(", "),
-            (true, more) => format!("{at_least}{more} documents"),
+            (true, more) => format!("{at_least}{}", counted(more, "document")),
             (false, more) => format!("{} and {at_least}{more} more", listed.join(", ")),
         }
     }

@@ -1,8 +1,9 @@
 //! The command-line program: one file for each command or two, and helpers.
 //!
 //! It is part of the library, because a database that is in use answers commands too. But it uses the modules that the
-//! library shows to everybody, so it tells whether these suffice, and two others: `files`, which makes whole files in
-//! one way for all, and `serve`, which has the protocol of the admin socket.
+//! library shows to everybody, so it tells whether these suffice, and three others: `files`, which makes whole files in
+//! one way for all, `plural`, which writes numbers with their nouns, and `serve`, which has the protocol of the admin
+//! socket.
 
 mod answer;
 mod arguments;
@@ -81,7 +82,7 @@ mod tests {
                 let name: String = name.chars().take_while(|c| c.is_alphanumeric()).collect();
                 let shown = [
                     "cli", "dedup", "eval", "files", "ingest", "inspect", "parquet", "planted",
-                    "serve", "source", "sql",
+                    "plural", "serve", "source", "sql",
                 ];
                 let is_shown = name.starts_with(char::is_uppercase) || shown.contains(&&*name);
                 assert!(

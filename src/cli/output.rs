@@ -26,7 +26,7 @@ pub(super) struct Globals {
 
     /// Colours: auto, always, never [default: auto]
     ///
-    /// `auto` is on a terminal, unless NO_COLOR is set
+    /// `auto` uses colours on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
     #[arg(hide_possible_values = true, hide_default_value = true)]
     color: clap::ColorChoice,

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::ingest::{Record, Records, Rejected};
+use crate::plural::counted;
 use crate::{
     Database, FirstMatch, Near, Overlap, OverlapDocument, OverlapQuery, OverlapUnit, Snapshot, Unit,
 };
@@ -34,7 +35,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "TEXT", conflicts_with = "inputs")]
     text: Option<String>,
 
-    /// The document that the text is of; its own units do not count [default: the key of the record]
+    /// The key of the document that the text is from; its own units do not count [default: that of the record]
     #[arg(long, value_name = "KEY")]
     key: Option<OsString>,
 
@@ -242,8 +243,7 @@ impl Asked {
         let more = overlap.total_documents - parts.len() as u64;
         match (parts.is_empty(), more) {
             (_, 0) => {}
-            (true, 1) => parts.push("some in 1 document".to_owned()),
-            (true, more) => parts.push(format!("some in {more} documents")),
+            (true, more) => parts.push(format!("some in {}", counted(more, "document"))),
             (false, more) => parts.push(format!("some in {more} more")),
         }
         format!("{share} of {name} was seen before: {}", parts.join("; "))

@@ -18,6 +18,7 @@ use super::output::{Output, name_fields};
 #[cfg(feature = "parquet")]
 use super::parquet_sink;
 use crate::files::{directory_of, replace, sync_name};
+use crate::plural::counted;
 use crate::{Error, FingerprintGroup, Pair, PairPosition};
 use serde_json::{Map, Value, json};
 
@@ -28,15 +29,17 @@ pub(super) struct PairArguments {
     #[arg(long, value_name = "FORMAT", value_enum)]
     format: Option<PairFormat>,
 
-    /// Write the pairs into this file. A search that was killed goes on if the same command is given again
+    /// Write the pairs into this file
+    ///
+    /// If the search is stopped or killed, the same command goes on from there
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     output: Option<PathBuf>,
 
-    /// Put the new file in the place of an old one
+    /// Replace a file that exists
     #[arg(long, requires = "output")]
     replace: bool,
 
-    /// Write the keys to Parquet as BINARY: some are not UTF-8
+    /// Write the keys to Parquet as BINARY, if some are not UTF-8
     #[cfg(feature = "parquet")]
     #[arg(long, requires = "output")]
     binary_keys: bool,
@@ -195,7 +198,10 @@ impl Sink for Screen {
     fn stop(&self, reached: Option<PairPosition>, behind: u64) -> Result<String, Failure> {
         let again = match behind {
             0 => String::new(),
-            lines => format!(", and prints the last {lines} lines again"),
+            lines => format!(
+                ", and prints {} again that came last",
+                counted(lines, "line")
+            ),
         };
         Ok(match reached {
             Some(position) => format!("; `--from {position}` goes on from there{again}"),
@@ -464,7 +470,7 @@ fn sidecar_of(path: &Path) -> PathBuf {
 fn stuck(path: &Path, sidecar: &Path, reason: &str) -> Failure {
     let path = path.display();
     let sidecar = sidecar.display();
-    format!("{path}: the search that has begun it cannot go on: {reason}; remove {path} and {sidecar} to begin anew")
+    format!("{path}: the search that began this file cannot go on: {reason}; remove {path} and {sidecar}, and start again")
         .into()
 }
 
@@ -472,12 +478,12 @@ fn stuck(path: &Path, sidecar: &Path, reason: &str) -> Failure {
 fn parsed(text: &str, query: &str) -> Result<Option<(PairPosition, u64)>, String> {
     let mut lines = text.lines();
     if lines.next() != Some(VERSION) {
-        return Err("what is said of it beside it is of another release, or damaged".to_owned());
+        return Err("its `.position` file is of another release, or damaged".to_owned());
     }
     let begun = lines.next().unwrap_or_default();
     if begun != query {
         return Err(format!(
-            "it was begun for another question: {begun}, and not {query}"
+            "it was begun for another question: {begun}, where this is {query}"
         ));
     }
     let Some(line) = lines.next() else {

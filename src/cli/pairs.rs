@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use crate::ingest::{Fingerprinting, ReadOptions, Record};
+use crate::plural::counted;
 use crate::{CreateOptions, Database, Document, Error, PairEvent, PairPosition, Snapshot, Unit};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -26,7 +27,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     near: NearArguments,
 
-    /// Pairs of a document of DB and one of this database or input
+    /// Print pairs of a document of DB and one of this database or input
     ///
     /// The document of DB comes first
     #[arg(long, value_name = "OTHER")]
@@ -35,11 +36,11 @@ pub(super) struct Arguments {
     #[command(flatten)]
     reading: Reading,
 
-    /// Print the documents of a fingerprint as one group, and their pairs
+    /// Print documents with the same fingerprint as one group, and pairs of groups
     #[arg(long)]
     groups: bool,
 
-    /// Go on from here: what the stopped command has told
+    /// Go on from this position, which a stopped command has printed
     #[arg(long, value_name = "POSITION")]
     from: Option<PairPosition>,
 
@@ -135,15 +136,19 @@ impl Verb for Arguments {
         if search.end(output)? {
             let reached = reached.filter(|_| sides != Sides::AndInput);
             let advice = sink.stop(reached, behind)?;
-            output.complain(&format!("ended before all pairs were found{advice}"));
+            output.complain(&format!("stopped before all pairs were found{advice}"));
             return Err(Error::Interrupted.into());
         }
         sink.finish(output)?;
         let groups = match self.groups && other.is_none() {
-            true => format!(", {groups} groups of documents with one fingerprint"),
+            true => format!(
+                ", {} of documents with the same fingerprint",
+                counted(groups, "group")
+            ),
             false => String::new(),
         };
-        output.remark(&format!("{pairs} pairs{groups}{goes_on}"));
+        let pairs = counted(pairs, "pair");
+        output.remark(&format!("{pairs}{groups}{goes_on}"));
         Ok(Answer::yes_unless(
             other.is_some_and(|other| other.rejected > 0),
         ))

@@ -18,7 +18,7 @@ use super::uses::print_uses;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The distance, inclusive, at which documents are to match [default: as of `create`]
+    /// The largest distance at which documents are to match [default: that of `create`]
     #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
     max_distance: Option<u32>,
 
@@ -26,7 +26,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME", default_value_t)]
     scheme: Scheme,
 
-    /// The bytes of the sketch that is stored with each document [default: 16; 0 for external]
+    /// The size of the sketch of each document, in bytes [default: 16; 0 for external]
     #[arg(long, value_name = "BYTES", value_enum)]
     sketch: Option<SketchSize>,
 
@@ -35,11 +35,11 @@ pub(super) struct Arguments {
     #[arg(value_parser = expected_documents, allow_negative_numbers = true)]
     expect: u64,
 
-    /// What matters in the choice
+    /// What the tables are chosen for
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     prefer: Prefer,
 
-    /// Only plans whose files have at most this size, such as 1GB, keys and payloads apart
+    /// Only plans whose files have at most this size, such as 1GB; keys and payloads are not counted
     #[arg(long, value_name = "BYTES", value_parser = units::bytes::<u64>, allow_negative_numbers = true)]
     max_file: Option<u64>,
 
@@ -47,7 +47,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "BYTES", value_parser = units::bytes::<u64>, allow_negative_numbers = true)]
     max_memory: Option<u64>,
 
-    /// Take the fingerprints to be as unevenly spread as those of this database
+    /// Expect fingerprints that are spread as unevenly as those of this database
     #[arg(long, value_name = "DB")]
     sample: Option<PathBuf>,
 
@@ -66,17 +66,21 @@ pub(super) struct Arguments {
     )]
     job: Job,
 
-    /// How many queries a probe has
+    /// How many queries there are, with `--job probe`
     #[arg(long, value_name = "N", default_value_t = 1_000_000, requires = "emit")]
     #[arg(value_parser = count::<u64>, allow_negative_numbers = true)]
     queries: u64,
 
-    /// Let the job write the ids of documents beside their fingerprints; each export counts its own from 0
+    /// Let the job write the ids of documents beside their fingerprints
+    ///
+    /// Each exported file counts its documents from 0
     #[arg(long, requires = "emit")]
     ids: bool,
 
-    /// The most fingerprints of a key that the job compares each with each; keys of more are cut further [default:
-    /// 2000, or four times as many as expected]
+    /// The most fingerprints with one key that the job compares each with each [default: 2000, or four times as many
+    /// as expected]
+    ///
+    /// Larger keys are cut further
     #[arg(long, value_name = "N", requires = "emit")]
     #[arg(value_parser = positive_count::<u64>, allow_negative_numbers = true)]
     most_of_key: Option<u64>,
@@ -88,7 +92,7 @@ enum Job {
     #[default]
     #[value(name = "self")]
     SelfJoin,
-    /// A small set of queries with all documents, which are not moved
+    /// A small set of queries with all documents, which stay where they are
     Probe,
 }
 
@@ -170,8 +174,8 @@ fn emit(arguments: &Arguments, dialect: SqlDialect, output: &mut Output) -> Comm
     }
     let Some(text) = job.text(dialect) else {
         return Err(format!(
-            "at distance {max_distance} no tables are better than to compare all fingerprints, and there are too many \
-             for that: give a lesser distance"
+            "at distance {max_distance} no tables help, and the fingerprints are too many to compare each with each: \
+             give a smaller distance"
         )
         .into());
     };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::ingest::{Fingerprinting, InputFormat, Record, Records, Rejected};
 use crate::{
     Database, Document, Error, Fingerprint, Matches, Order, Query, Scheme, Sketch, SketchSize,
-    Snapshot, Unit,
+    Snapshot, TextMeasure, Unit,
 };
 use serde_json::Value;
 
@@ -41,14 +41,14 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ORDER", value_enum, default_value_t)]
     order: Order,
 
-    /// How many matches are printed, the first in the order
+    /// The most matches that are printed
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = count::<usize>, allow_negative_numbers = true)]
     limit: usize,
 
     /// Ask for the N nearest documents, whatever their distance
     ///
-    /// The bounds of the database do not hold; --max-distance and --min-similarity do
+    /// The distance and the similarity of the database do not count. --max-distance and --min-similarity do, if given
     #[arg(long, value_name = "N", conflicts_with = "limit")]
     #[arg(value_parser = count::<usize>, allow_negative_numbers = true)]
     nearest: Option<usize>,
@@ -141,6 +141,19 @@ impl Verb for Arguments {
         }
         session.print_matches(&document, &matches, output)?;
         Ok(session.answer(matches.total() > 0))
+    }
+
+    /// The names of the columns. Of many documents, each has a line in words.
+    fn heading(&self) -> Option<&'static str> {
+        let is_one = self.target.input.is_none() && self.reading.unit() == Unit::Document;
+        if !is_one || self.only_counts() {
+            return None;
+        }
+        Some(match self.verify.measure() {
+            None => "distance\tsimilarity\tkey",
+            Some(TextMeasure::Words) => "distance\tsimilarity\twords\tkey",
+            Some(TextMeasure::Cosine) => "distance\tsimilarity\tcosine\tkey",
+        })
     }
 
     /// The files that are looked for, or read for their texts.

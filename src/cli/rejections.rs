@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::ingest::{Offset, Rejected};
+use crate::plural::counted;
 use serde_json::{Value, json};
 
 use super::console::Console;
@@ -85,8 +86,8 @@ impl Rejections {
         others.sort_by_key(|kind| std::cmp::Reverse(kind.count));
         for Kind { count, example } in &others {
             self.console.complain(&format!(
-                "rejected: {} more records like this one: {example}",
-                count - MOST_SHOWN
+                "rejected: {} like this one: {example}",
+                counted(count - MOST_SHOWN, "more record")
             ));
         }
         if self.file.is_none() && !others.is_empty() {

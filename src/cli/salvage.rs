@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::plural::counted;
 use crate::{
     CreateOptions, Database, MissingDocuments, SalvageOptions, SalvageReport, Scheme, SketchSize,
 };
@@ -15,17 +16,17 @@ use super::units;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The damaged database, to which nothing is written
+    /// The damaged database; it is only read
     #[arg(value_name = "DAMAGED")]
     damaged: PathBuf,
 
-    /// The new database; nothing may stand there yet
+    /// The new database file; it must not exist yet
     #[arg(value_name = "NEW")]
     new: PathBuf,
 
-    /// Take documents of earlier commits too, where those of the last are damaged or no commit is found
+    /// Take documents of earlier commits too, where the last commit is damaged
     ///
-    /// Some of them may have been deleted or replaced since
+    /// Or where no commit is found. Some of these documents may have been deleted or replaced since
     #[arg(long)]
     old: bool,
 
@@ -153,8 +154,11 @@ fn in_words(report: &SalvageReport, new: &Path) -> Vec<String> {
     let documents = report.documents;
     let new = new.display();
     lines.push(match report.expected {
-        Some(expected) => format!("{new}: {documents} of {expected} documents"),
-        None => format!("{new}: {documents} documents; how many there were is not known"),
+        Some(expected) => format!("{new}: {documents} of {}", counted(expected, "document")),
+        None => format!(
+            "{new}: {}; how many there were is not known",
+            counted(documents, "document")
+        ),
     });
     for range in &report.missing {
         let first = range.first;
@@ -164,26 +168,27 @@ fn in_words(report: &SalvageReport, new: &Path) -> Vec<String> {
             None => format!("number {first} and greater"),
         };
         lines.push(match range.documents {
-            Some(documents) => format!("missing: {documents} documents, {numbers}"),
+            Some(documents) => format!("missing: {}, {numbers}", counted(documents, "document")),
             None => format!("perhaps missing: documents with {numbers}"),
         });
     }
     if report.old_documents > 0 {
         lines.push(format!(
-            "{} documents are of earlier commits, and may have been deleted or replaced since",
-            report.old_documents
+            "of earlier commits, and perhaps deleted or replaced since: {}",
+            counted(report.old_documents, "document")
         ));
     }
     if !report.deletions_read {
-        let fact = "deletions could not be read: documents that were deleted may be among these";
+        let fact =
+            "the list of deletions cannot be read: some of these documents may have been deleted";
         lines.push(fact.to_owned());
     }
     if !report.last_commit_found {
-        let fact = "nothing vouches for the last commit: these are of the newest that was found";
+        let fact = "it is not certain which commit was the last: these documents are of the newest that was found";
         lines.push(fact.to_owned());
     }
     if !report.positions_kept {
-        let fact = "positions of sources are forgotten: `simdb ingest` reads its inputs from their beginning";
+        let fact = "how far inputs were read is lost: `simdb ingest` reads them from the beginning";
         lines.push(fact.to_owned());
     }
     for range in &report.damaged_bytes {

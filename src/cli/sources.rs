@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use crate::Database;
 use crate::ingest::Totals;
+use crate::plural::counted;
 use crate::source::Source;
 use serde_json::{Value, json};
 
@@ -89,14 +90,15 @@ fn forget_before(
                 output.print_record(&Value::Object(object), &line);
             }
         }
-        let line = format!("would forget {count} sources; nothing was changed");
+        let sources = counted(count, "source");
+        let line = format!("would forget {sources}; nothing was changed");
         output.print_record(&json!({"would_forget": count}), &line);
         return Ok(Answer::Yes);
     }
     let mut txn = database.begin_write()?;
     let forgotten = txn.forget_sources_before(time)?;
     txn.commit()?;
-    let line = format!("forgot {forgotten} sources");
+    let line = format!("forgot {}", counted(forgotten, "source"));
     output.print_record(&json!({"forgotten": forgotten}), &line);
     Ok(Answer::Yes)
 }
@@ -144,9 +146,13 @@ fn line(source: &Source) -> String {
     } = *totals;
     // Programs that read it themselves do not say what they made of its records.
     if documents + rejected + passed_over == 0 && place.records > 0 {
-        line += &format!("{} records", place.records);
+        line += &counted(place.records, "record");
     } else {
-        line += &format!("{documents} documents, {duplicates} near-duplicates");
+        line += &format!(
+            "{}, {}",
+            counted(documents, "document"),
+            counted(duplicates, "near-duplicate")
+        );
         if rejected > 0 {
             line += &format!(", {rejected} rejected");
         }

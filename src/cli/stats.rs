@@ -1,8 +1,10 @@
-//! `simdb stats`: what a database holds in words and units, and what to do if something is off.
+//! `simdb stats`: what a database holds in words and units, and what to do if something is off. What only concerns
+//! those who look after simdb itself is told if it is asked for.
 
 use std::time::Duration;
 
 use crate::inspect::{FullestPrefixes, LargestGroups, Metrics, Statistics};
+use crate::plural::counted;
 use crate::{Cache, Database, Error};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -23,6 +25,10 @@ pub(super) struct Arguments {
     /// [default: 25%]
     #[arg(long, value_name = "BYTES", value_parser = cache)]
     cache: Option<Cache>,
+
+    /// Tell more: tables, levels, cache, commits
+    #[arg(long)]
+    verbose: bool,
 
     /// Print the counters of the process that has the database open, as text for Prometheus
     #[arg(long)]
@@ -47,7 +53,7 @@ impl Verb for Arguments {
             None => {}
         }
         if !self.prometheus {
-            return print(database, output);
+            return print(database, Detail::all_if(self.verbose), output);
         }
         if output.is_json() {
             return Err(
@@ -64,13 +70,26 @@ impl Verb for Arguments {
     }
 }
 
-/// Prints all, in words or as an object.
-pub(super) fn print(database: &Database, output: &mut Output) -> CommandResult {
+/// How much is told in words. An object always has all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Detail {
+    First,
+    All,
+}
+
+impl Detail {
+    pub(super) fn all_if(is_verbose: bool) -> Self {
+        if is_verbose { Self::All } else { Self::First }
+    }
+}
+
+/// Prints what there is, in words or as an object.
+pub(super) fn print(database: &Database, detail: Detail, output: &mut Output) -> CommandResult {
     let overview = Overview::new(database)?;
     if output.is_json() {
         output.print_json(&overview.object(output.console().is_of_client()));
     } else {
-        overview.print_lines(output);
+        overview.print_lines(detail, output);
     }
     Ok(Answer::Yes)
 }
@@ -154,23 +173,31 @@ impl Overview {
     }
 
     /// Prints a heading of up to 16 characters for each matter, and its lines.
-    fn print_lines(&self, output: &mut Output) {
-        let headings = [
+    fn print_lines(&self, detail: Detail, output: &mut Output) {
+        let mut matters = vec![
             ("documents", self.documents()),
-            ("fingerprints", vec![self.fingerprints()]),
-            ("size", vec![self.size()]),
+            ("near means", self.near()),
+            ("repeats", self.repeats()),
+            ("file", vec![self.file()]),
             ("created", vec![time_text(self.stats.created)]),
-            ("texts", vec![self.texts()]),
-            ("matches", vec![self.matches()]),
-            ("tables", vec![self.tables()]),
-            ("cache", vec![self.cache()]),
-            ("since opened", self.activity()),
+            ("memory", vec![self.memory()]),
+            ("since opened", self.activity(detail)),
             ("snapshots", self.pinned()),
-            ("largest groups", self.groups()),
-            ("fullest prefixes", self.prefixes()),
-            ("advice", self.advice()),
         ];
-        for (mut heading, lines) in headings {
+        if detail == Detail::All {
+            matters.extend([
+                ("fingerprints", vec![self.fingerprints()]),
+                ("tables", self.tables()),
+                ("cache", vec![self.cache()]),
+                (
+                    "format",
+                    vec![format!("version {}", self.stats.format_version)],
+                ),
+                ("crowded prefixes", self.prefixes()),
+            ]);
+        }
+        matters.push(("advice", self.advice()));
+        for (mut heading, lines) in matters {
             for line in lines {
                 output.print_line(&format!("{heading:<18}{line}"));
                 heading = "";
@@ -190,19 +217,58 @@ impl Overview {
         lines
     }
 
-    fn fingerprints(&self) -> String {
-        format!(
-            "about {} different ones",
-            told_count(self.stats.fingerprints)
-        )
+    fn near(&self) -> Vec<String> {
+        let max_distance = self.stats.max_distance;
+        let bits = counted(max_distance, "bit");
+        let mut lines = vec![format!(
+            "distance {max_distance} or less: two fingerprints differ in at most {bits} of 64"
+        )];
+        if let Some(least) = self.stats.min_similarity
+            && least > 0.0
+        {
+            lines.push(format!(
+                "and similarity {least} or more: 1 is the similarity of texts that are the same"
+            ));
+        }
+        lines
     }
 
-    fn size(&self) -> String {
+    /// How many documents have the fingerprint of another, and the largest groups of such.
+    fn repeats(&self) -> Vec<String> {
+        let Statistics {
+            documents,
+            too_short,
+            fingerprints,
+            ..
+        } = self.stats;
+        let judged = documents.saturating_sub(too_short);
+        if judged == 0 {
+            return Vec::new();
+        }
+        let mut lines = vec![match judged.saturating_sub(fingerprints) {
+            0 => "no document is known to have the fingerprint of another".to_owned(),
+            repeats => format!(
+                "about {} with the fingerprint of another document",
+                counted(told_count(repeats), "document")
+            ),
+        }];
+        for group in self.groups.iter().flat_map(|largest| &largest.groups) {
+            if group.documents > 1 {
+                lines.push(format!(
+                    "{} have one fingerprint, the newest is {}",
+                    counted(told_count(group.documents), "document"),
+                    printable(&group.newest_key)
+                ));
+            }
+        }
+        lines
+    }
+
+    fn file(&self) -> String {
         let Statistics {
             file_bytes,
             allocated_bytes,
             documents,
-            format_version,
             ..
         } = self.stats;
         let allocated = allocated_bytes as f64;
@@ -213,28 +279,35 @@ impl Overview {
         if documents > 0 {
             size += &format!(", {} a document", told_bytes(allocated / documents as f64));
         }
-        format!("{size}, format version {format_version}")
+        size
     }
 
-    fn texts(&self) -> String {
-        let scheme = self.stats.scheme;
-        match self.stats.sketch_size.bytes() {
-            0 => format!("fingerprints of scheme {scheme}, no sketches"),
-            bytes => format!("fingerprints of scheme {scheme}, sketches of {bytes} bytes"),
+    /// Whether queries find the tables in memory.
+    fn memory(&self) -> String {
+        let limit = told_bytes(self.stats.cache_limit_bytes as f64);
+        let need = told_bytes(self.stats.tables_need_bytes as f64);
+        match self.stats.tables_fit {
+            true => format!("enough: queries need {need}, and the cache may take {limit}"),
+            false => format!("too little: queries need {need}, and the cache may take {limit}"),
         }
     }
 
-    fn matches(&self) -> String {
-        let mut text = format!("within distance {}", self.stats.max_distance);
-        if let Some(least) = self.stats.min_similarity
-            && least > 0.0
-        {
-            text += &format!(" and of similarity {least} or more");
-        }
-        text + ", unless a query says otherwise"
+    fn fingerprints(&self) -> String {
+        let Statistics {
+            fingerprints,
+            scheme,
+            sketch_size,
+            ..
+        } = self.stats;
+        let sketches = match sketch_size.bytes() {
+            0 => "no sketches".to_owned(),
+            bytes => format!("sketches of {bytes} bytes"),
+        };
+        let different = counted(told_count(fingerprints), "different fingerprint");
+        format!("about {different} of scheme {scheme}, {sketches}")
     }
 
-    fn tables(&self) -> String {
+    fn tables(&self) -> Vec<String> {
         let Statistics {
             plan,
             probed_distance,
@@ -242,32 +315,43 @@ impl Overview {
             marks,
             ..
         } = &self.stats;
-        let waiting = match (levels, marks) {
-            (0 | 1, 0) => String::new(),
-            (levels, 0) => format!(", in up to {levels} parts that wait to be merged"),
-            (levels, marks) => {
-                let marks = told_count(*marks);
-                format!(", in {levels} parts, {marks} deletions wait to be merged")
-            }
+        // The name of a plan is the number of its tables, `x`, and the bits of the shortest prefix.
+        let mut lines = match plan.split_once('x') {
+            Some((tables, bits)) => vec![format!(
+                "{}, searched by their first {bits} bits or more (plan {plan})",
+                counted(tables, "table")
+            )],
+            None => vec![format!("plan {plan}")],
         };
-        format!("plan {plan}, one look at each up to distance {probed_distance}{waiting}")
+        lines.push(format!(
+            "up to distance {probed_distance}, a query reads one range of each table; beyond it, several"
+        ));
+        if *levels > 1 {
+            lines.push(format!(
+                "in up to {levels} levels, of which a query reads each until they are merged"
+            ));
+        }
+        if *marks > 0 {
+            let deletions = counted(told_count(*marks), "row");
+            lines.push(format!(
+                "{deletions} that say deleted, until they are merged"
+            ));
+        }
+        lines
     }
 
     fn cache(&self) -> String {
         let stats = &self.stats;
-        let limit = told_bytes(stats.cache_limit_bytes as f64);
-        let tables = told_bytes(stats.tables_need_bytes as f64);
-        let queries = told_bytes(stats.queries_need_bytes as f64);
-        let fit = if stats.tables_fit {
-            "the tables fit"
-        } else {
-            "the tables do not fit"
-        };
-        format!("at most {limit}: {fit}, which need {tables}, with the postings {queries}")
+        format!(
+            "{} used; {} would hold all tables, {} also the lists of documents (postings)",
+            told_bytes(stats.cache_bytes as f64),
+            told_bytes(stats.tables_need_bytes as f64),
+            told_bytes(stats.queries_need_bytes as f64)
+        )
     }
 
     /// What the process that has it open has done with it. Nothing of one that has only looked.
-    fn activity(&self) -> Vec<String> {
+    fn activity(&self, detail: Detail) -> Vec<String> {
         let Metrics {
             documents_stored,
             queries,
@@ -283,31 +367,41 @@ impl Overview {
         let gone = self.metrics.documents_deleted + self.metrics.documents_expired;
         let open_for = self.metrics.open_for;
         let seconds = open_for.as_secs_f64().max(1.0);
+        let stored_a_second = told_count((documents_stored as f64 / seconds) as u64);
+        let queries_a_second = told_count((queries as f64 / seconds) as u64);
         let mut lines = vec![
             format!(
-                "{} documents stored, {} deleted or replaced, {} queries, in {}",
-                told_count(documents_stored),
+                "{} stored, {} deleted or replaced, {}, in {}",
+                counted(told_count(documents_stored), "document"),
                 told_count(gone),
-                told_count(queries),
+                counted(told_count(queries), "query"),
                 span_text(open_for.as_secs() as i64)
             ),
             format!(
-                "{} documents and {} queries a second",
-                told_count((documents_stored as f64 / seconds) as u64),
-                told_count((queries as f64 / seconds) as u64)
+                "{} and {} a second",
+                counted(stored_a_second, "document"),
+                counted(queries_a_second, "query")
             ),
         ];
-        if let Some(median) = self.metrics.commit_times.quantile(0.5) {
-            let commits = told_count(commits);
+        if queue_length > 0 {
             lines.push(format!(
-                "{commits} commits, half of them within {median:.1?}"
+                "{} waiting to be stored",
+                counted(told_count(queue_length), "document")
             ));
         }
-        if queue_length + waiting_changes > 0 {
+        if detail == Detail::First {
+            return lines;
+        }
+        if let Some(median) = self.metrics.commit_times.quantile(0.5) {
             lines.push(format!(
-                "{} documents wait to be stored, {} changes to be merged",
-                told_count(queue_length),
-                told_count(waiting_changes)
+                "{}; half of the commits took at most {median:.1?}",
+                counted(told_count(commits), "commit")
+            ));
+        }
+        if waiting_changes > 0 {
+            lines.push(format!(
+                "{} waiting to be merged into the tables",
+                counted(told_count(waiting_changes), "change")
             ));
         }
         lines
@@ -325,25 +419,14 @@ impl Overview {
             return Vec::new();
         }
         let oldest = match oldest_pin {
-            Some(oldest) => format!(", for {}", span_text(oldest.as_secs() as i64)),
+            Some(oldest) => format!(", the oldest for {}", span_text(oldest.as_secs() as i64)),
             None => String::new(),
         };
         let pinned = told_bytes(pinned_bytes as f64);
+        let snapshots = counted(snapshots, "snapshot");
         vec![format!(
-            "{snapshots} in use{oldest}; they keep {pinned} from being used again"
+            "{snapshots} in use{oldest}: {pinned} of the file cannot be used again before that ends"
         )]
-    }
-
-    fn groups(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        for group in self.groups.iter().flat_map(|largest| &largest.groups) {
-            let documents = told_count(group.documents);
-            let key = printable(&group.newest_key);
-            lines.push(format!(
-                "{documents} documents have the fingerprint of {key}"
-            ));
-        }
-        lines
     }
 
     fn prefixes(&self) -> Vec<String> {
@@ -351,10 +434,10 @@ impl Overview {
         for prefix in self.prefixes.iter().flat_map(|fullest| &fullest.prefixes) {
             if prefix.times_expected() >= 2.0 {
                 lines.push(format!(
-                    "{} fingerprints agree in {} bits of table {}; {:.1} were expected",
-                    told_count(prefix.rows),
-                    prefix.prefix_bits,
+                    "table {}: the first {} are the same for {}, and would be for {:.1} if fingerprints were random",
                     prefix.table,
+                    counted(prefix.prefix_bits, "bit"),
+                    counted(told_count(prefix.rows), "fingerprint"),
                     prefix.expected
                 ));
             }
@@ -369,42 +452,41 @@ impl Overview {
         let stats = &self.stats;
         let mut advice = Vec::new();
         if self.groups.is_none() || self.prefixes.is_none() {
-            advice.push("some of the file is damaged: `simdb check` tells what".to_owned());
+            advice.push("some of the file is damaged: `simdb check` tells what, `simdb salvage` takes out what is whole".to_owned());
         }
         if !stats.tables_fit {
             advice.push(format!(
-                "the permuted tables do not fit into the cache of {}, so queries read the file; give the program that \
-                 has it open a cache of {}, or of {} for the postings too",
+                "the tables do not fit into the cache of {}, so queries read the file and are slow: give the program \
+                 that opens the database a cache of {} or more",
                 told_bytes(stats.cache_limit_bytes as f64),
-                told_bytes(stats.tables_need_bytes as f64),
-                told_bytes(stats.queries_need_bytes as f64)
+                told_bytes(stats.tables_need_bytes as f64)
             ));
         }
         if stats.marks > MANY_MARKS && stats.marks > stats.documents {
             advice.push(
-                "there are more deletions than documents: `simdb compact` makes the file smaller"
+                "more was deleted than is stored: `simdb compact` makes the file smaller"
                     .to_owned(),
             );
         }
         if stats.levels > MANY_LEVELS {
             advice.push(format!(
-                "merges are behind, so queries look into {} parts of a table: they are done while a program has the \
-                 file open to write, or at once by `simdb compact`",
+                "merging is behind: queries read {} levels of a table; a program that has the file open to write merges \
+                 them, and `simdb compact` does so at once",
                 stats.levels
             ));
         }
         let mut groups = self.groups.iter().flat_map(|largest| &largest.groups);
         if groups.any(|group| group.documents > MANY_OF_A_GROUP) {
             advice.push(
-                "the largest groups are mostly pages without content of their own, such as errors; every query near \
-                 them meets all of them"
+                "the largest groups are mostly pages without content of their own, such as errors: leave them out, since \
+                 each query near them finds all of them"
                     .to_owned(),
             );
         }
         let oldest = self.metrics.oldest_pin.unwrap_or_default();
         if oldest.as_secs() > OLD_PIN.as_secs() && self.metrics.pinned_bytes > MANY_PINNED_BYTES {
             advice.push(
-                "a snapshot is kept for long, and the file grows until it is dropped".to_owned(),
+                "a snapshot has been in use for long, and the file grows until it ends".to_owned(),
             );
         }
         advice
@@ -441,8 +523,7 @@ fn span_text(seconds: i64) -> String {
         60.. => (60, "minute"),
         _ => (1, "second"),
     };
-    let count = seconds / length;
-    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+    counted(seconds / length, unit)
 }
 
 /// The statistics, under the names they have in the library.

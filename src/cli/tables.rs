@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::parquet::{Export, Import};
+use crate::plural::counted;
 use crate::{Database, Error, Scheme};
 use serde_json::json;
 
@@ -26,12 +27,12 @@ pub(super) struct ImportArguments {
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 
-    /// How the fingerprints were made, of files that do not say it [default: external]
+    /// How the fingerprints were made, if the files do not say it [default: external]
     #[arg(long, value_name = "NAME")]
     scheme: Option<Scheme>,
 
-    /// The distance, inclusive, at which documents of a new database match if a command names none [default: that of
-    /// the database that was exported, or that of the scheme]
+    /// The largest distance at which documents of a new database match, if a command names no other [default: that
+    /// of the database that was exported, or that of the scheme]
     #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
     max_distance: Option<u32>,
 
@@ -46,7 +47,7 @@ pub(super) struct ExportArguments {
     #[command(flatten)]
     database: LiveDatabase,
 
-    /// The Parquet file; nothing may stand there yet
+    /// The Parquet file; it must not exist yet
     #[arg(value_name = "OUT")]
     to: PathBuf,
 
@@ -54,7 +55,7 @@ pub(super) struct ExportArguments {
     #[arg(long)]
     payload: bool,
 
-    /// Put the new file in the place of an old one
+    /// Replace a file that exists
     #[arg(long)]
     replace: bool,
 }
@@ -72,7 +73,7 @@ impl Command for ImportArguments {
         };
         let stats = database.snapshot()?.stats()?;
         let path = self.database.display();
-        let line = format!("{path}: {} documents", stats.documents);
+        let line = format!("{path}: {}", counted(stats.documents, "document"));
         output.print_record(&stats_object(&stats), &line);
         Ok(Answer::Yes)
     }
@@ -112,14 +113,19 @@ impl Verb for ExportArguments {
         let left_out = exported.payloads_left_out;
         if left_out > 0 {
             output.remark(&format!(
-                "the payloads of {left_out} documents were left out; --payload writes them too"
+                "the payloads of {} were left out; --payload writes them too",
+                counted(left_out, "document")
             ));
         }
         let documents = exported.documents;
         let bytes = exported.bytes;
         output.print_record(
             &json!({"documents": documents, "file_bytes": bytes}),
-            &format!("{}: {documents} documents, {bytes} bytes", path.display()),
+            &format!(
+                "{}: {}, {bytes} bytes",
+                path.display(),
+                counted(documents, "document")
+            ),
         );
         Ok(Answer::Yes)
     }
@@ -214,7 +220,8 @@ fn add(arguments: &ImportArguments, import: Import, output: &Output) -> Result<D
         if progress.update(done, Some(import.rows())).is_break() {
             drop(progress);
             output.complain(&format!(
-                "ended before it was done: {done} documents are in the database; the same command puts in all"
+                "stopped after {}, which the database has; the same command begins anew and stores all",
+                counted(done, "document")
             ));
             return Err(Error::Interrupted.into());
         }

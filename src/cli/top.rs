@@ -10,19 +10,24 @@ use super::answer::{Answer, CommandResult, Failure};
 use super::output::Output;
 #[cfg(unix)]
 use super::remote::Remote;
+use super::stats::{self, Detail};
+use super::units;
 use super::verbs::{self, LiveDatabase, Verb};
-use super::{stats, units};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
     database: LiveDatabase,
 
-    /// The seconds from one look to the next, 0.1 or more
+    /// The seconds between two times, 0.1 or more
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     every: Duration,
 
-    /// How often it is looked [default: until Ctrl-C, or until nobody has the database open]
+    /// Tell more: tables, levels, cache, commits
+    #[arg(long)]
+    verbose: bool,
+
+    /// How many times to print [default: until Ctrl-C, or until nobody has the database open]
     #[arg(long, short = 'n', value_name = "N", value_parser = units::positive_count::<u64>)]
     count: Option<u64>,
 }
@@ -41,7 +46,7 @@ impl Verb for Arguments {
     }
 
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
-        stats::print(database, output)
+        stats::print(database, Detail::all_if(self.verbose), output)
     }
 
     fn run_alone(&self, output: &mut Output) -> Option<CommandResult> {

@@ -66,6 +66,17 @@ pub(super) fn told_count(count: u64) -> String {
     told
 }
 
+/// What happened at least once: `3 skipped`, `1 deleted`.
+pub(super) fn told_any(counts: &[(u64, &str)]) -> Vec<String> {
+    let mut told = Vec::new();
+    for (count, what) in counts {
+        if *count > 0 {
+            told.push(format!("{count} {what}"));
+        }
+    }
+    told
+}
+
 const COUNTS: &str = "5000, 1_000_000, 10k, 100M or 1e8";
 const SIZES: &str = "4096, 512k, 64MiB or 1GB";
 

@@ -114,7 +114,7 @@ pub(super) enum DatabaseVerb {
     Overlap(overlap::Arguments),
     /// Print all pairs of near documents
     Pairs(pairs::Arguments),
-    /// Print the clusters of near-duplicates, and who survives
+    /// Print the clusters of near-duplicates, and which document of each survives
     Clusters(clusters::Arguments),
     /// Describe a database: distances, clusters, samples
     Report(report::Arguments),
@@ -125,20 +125,20 @@ pub(super) enum DatabaseVerb {
     Delete(delete::Arguments),
     /// Delete documents that were seen before a time
     Expire(delete::ExpireArguments),
-    /// Print what a database holds and how large it is
+    /// Print what a database holds, and what to do if something is off
     #[command(visible_alias = "info")]
     Stats(stats::Arguments),
     /// Print `stats` once a second, of a database in use
     Top(top::Arguments),
     /// Print the inputs of a database, and how far each was read
     Sources(sources::Arguments),
-    /// Check every page and every invariant
+    /// Check whether a database is damaged
     #[command(visible_alias = "verify")]
     Check(check::Arguments),
-    /// Put a dense copy in the place of a database
+    /// Rewrite a database without its unused space
     #[command(visible_alias = "vacuum")]
     Compact(compact::Arguments),
-    /// Make a dense copy of a database, also of one in use
+    /// Copy a database without its unused space, also while it is in use
     Backup(compact::BackupArguments),
     /// Print a whole database as JSON Lines
     Dump(load::DumpArguments),

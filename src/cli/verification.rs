@@ -10,6 +10,7 @@ use std::str;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::ingest::{Fingerprinting, Record, Rejected};
+use crate::plural::counted;
 use crate::{Database, Document, Error, Fingerprint, Matches, TextMeasure, Unit};
 
 use super::answer::Failure;
@@ -23,17 +24,17 @@ use super::match_list::MatchList;
 pub(super) struct VerifyArguments {
     /// Compare the texts of matches exactly
     ///
-    /// By the share of common words, or the cosine of word counts
+    /// By the share of words that both have, or by the cosine of their word counts
     #[arg(long, value_name = "MEASURE", value_enum, requires = "texts")]
     verify: Option<TextMeasure>,
 
-    /// The least value of that, 0 to 1 [default: words 0.8, cosine 0.95]
+    /// Its least value, 0 to 1 [default: words 0.8, cosine 0.95]
     #[arg(long, value_name = "V", value_parser = similarity_parser, requires = "verify")]
     min_verified: Option<f64>,
 
-    /// Where texts of stored documents are: `payload`, or such an input
+    /// Where the texts of stored documents are: `payload`, or a file
     ///
-    /// A file in any input format
+    /// The file has any input format
     #[arg(long, value_name = "payload|FILE", requires = "verify")]
     texts: Option<PathBuf>,
 }
@@ -64,6 +65,11 @@ impl VerifyArguments {
     /// Whether texts are to be compared.
     pub(super) fn is_given(&self) -> bool {
         self.verify.is_some()
+    }
+
+    /// What texts are compared by, if they are.
+    pub(super) fn measure(&self) -> Option<TextMeasure> {
+        self.verify
     }
 
     /// Where the texts are, as it was given.
@@ -252,8 +258,10 @@ impl Verification {
         }
         let more = without.all.len() - without.first.len();
         if more > 0 {
-            self.console
-                .complain(&format!("{more} more documents have no text"));
+            self.console.complain(&format!(
+                "there is no text of {}",
+                counted(more, "more document")
+            ));
         }
         without.all.len()
     }
@@ -334,7 +342,10 @@ impl Texts {
         }
         if useless > 0 {
             let path = path.display();
-            console.complain(&format!("{path}: {useless} records have no key or no text"));
+            let records = counted(useless, "record");
+            console.complain(&format!(
+                "{path}: {records} without a key or without a text"
+            ));
         }
         Ok(texts)
     }

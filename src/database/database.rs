@@ -237,8 +237,8 @@ impl Database {
 
     /// Waits until no other transaction writes, then begins one.
     ///
-    /// Threads are served in the order in which they asked, so nobody is left waiting while others write again and
-    /// again. A [`compact`](Self::compact) and a [`Writer`](crate::Writer) stand in the same line.
+    /// Those who wait get their turn in the order in which they have asked. So nobody waits for ever while others write
+    /// again and again. A [`compact`](Self::compact) and a [`Writer`](crate::Writer) wait in the same line.
     ///
     /// A thread that has a transaction open would wait for itself, without end. So it gets an error instead.
     /// A transaction may be moved to another thread. The thread that has it is the one that has used it last,

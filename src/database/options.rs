@@ -115,7 +115,7 @@ impl CreateOptions {
         self
     }
 
-    /// What matters in the choice of the tables. Default: [`Prefer::Balance`]. It is not stored, and it does not
+    /// What the tables are chosen for: space, speed or both. Default: [`Prefer::Balance`]. It is not stored, and it does not
     /// count if a [`plan`](Self::plan) is named.
     #[must_use]
     pub fn prefer(mut self, prefer: Prefer) -> Self {

@@ -147,7 +147,7 @@ impl Policy {
         self
     }
 
-    /// Only stored documents match of which this function says so. It is given the new document first, then the
+    /// Only stored documents match for which this function returns true. It is given the new document first, then the
     /// stored one. Default: all.
     ///
     /// See [`Query::verify`](crate::Query::verify). It is asked before the commit, also of documents that the same
@@ -179,8 +179,8 @@ impl Policy {
         self
     }
 
-    /// Up to so many of a group: a document is stored as long as fewer than this number of stored documents are near to
-    /// it, at least 1. Default: 1.
+    /// How many documents of a group are stored: a new one is stored if fewer than this number of stored documents are
+    /// near to it. At least 1. Default: 1.
     ///
     /// * With [`OnMatch::Skip`], a document to which so many are near is not stored.
     /// * With [`OnMatch::Replace`], it is stored if it outranks so many of them that this number is left with it. These

@@ -138,7 +138,7 @@ impl Query {
         self
     }
 
-    /// Only documents match of which this function says so. Default: all.
+    /// Only documents match for which this function returns true. Default: all.
     ///
     /// It is asked last, of documents that match in everything else, and may compare what simdb does not keep, such
     /// as texts ([`TextMeasure`](crate::TextMeasure)). It may be asked several times of a document, and by several

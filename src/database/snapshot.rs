@@ -401,7 +401,7 @@ fn answers(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Matches>> {
 
 /// All documents of a [`Snapshot`], in the order in which they were written.
 ///
-/// After an error it ends.
+/// After an error, the iterator ends.
 #[derive(Debug)]
 pub struct Documents {
     snapshot: Snapshot,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use super::error::{Error, Holder};
+use crate::plural::counted;
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,13 +28,13 @@ impl fmt::Display for Error {
             Self::NotSalvaged { path, problem } => write!(f, "{}: {problem}", path.display()),
             Self::NeedsRecovery { path } => write!(
                 f,
-                "{}: was not closed in order and cannot be recovered read-only; open it for writing once",
+                "{}: was not closed in order, and to recover it means to write to it; open it for writing once",
                 path.display()
             ),
             Self::FormatVersion { found, supported } => write!(
                 f,
                 "the file has format version {found}, and this release reads version {supported}: use a release \
-                 that reads version {found}, or build the file anew"
+                 that reads version {found}, or build a new file"
             ),
             Self::UnknownFeatures { bits } => write!(
                 f,
@@ -121,7 +122,9 @@ impl fmt::Display for Error {
             }
             Self::InvalidSketch { bytes, shingles } => write!(
                 f,
-                "{bytes} bytes and {shingles} shingles are no sketch: it has 16 or 32 bytes and at least one shingle"
+                "{} and {} are no sketch: it has 16 or 32 bytes and at least one shingle",
+                counted(bytes, "byte"),
+                counted(shingles, "shingle")
             ),
             Self::InvalidSketchDigits { text } => {
                 write!(f, "{text:?} is not a sketch: 32 or 64 hexadecimal digits are wanted")
@@ -151,8 +154,8 @@ impl fmt::Display for Error {
                  give it in parts, or ask in that process"
             ),
             Self::PairPosition => f.write_str(
-                "this is not the position of this search: the question, the documents of the database or its plan \
-                 are others; begin anew",
+                "the position belongs to another search: the question, the documents of the database or its tables \
+                 have changed; start again without it",
             ),
             Self::NoSketch => f.write_str(
                 "a similarity is asked for, but no sketch is given to compare with: give the text or its sketch, \
@@ -197,7 +200,8 @@ impl fmt::Display for Error {
             }
             Self::TooManyScopes => f.write_str("the database holds 2^24 - 2 scopes, and can hold no more"),
             Self::TooManyDocuments => f.write_str(
-                "the database has stored 2^40 documents in its time, and can number no more: build it anew",
+                "the database has numbered 2^40 documents since it was created, and can number no more: build a new one of \
+                 what it holds",
             ),
             Self::SpillFile { directory, .. } => write!(
                 f,

@@ -129,7 +129,7 @@ impl<'d> Ingest<'d> {
         self
     }
 
-    /// The name by which the only input is known again. Default: for a file its absolute path. The place in other
+    /// The name by which a later run knows the only input. Default: for a file its absolute path. The place in other
     /// inputs, such as standard input, is kept only if they have a name.
     ///
     /// Under a name that was read before, standard input has to bring the same bytes again. Those that were read are

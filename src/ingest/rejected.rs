@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::numbered_key::RecordId;
 use crate::error::{Error, path_name};
+use crate::plural::counted;
 use crate::text::{Scheme, Unit};
 
 /// A record that cannot be taken: where it is in the input, and why. Or an input that cannot be read, or not further:
@@ -249,11 +250,11 @@ impl fmt::Display for Reason {
             Self::NothingToCut { unit } => {
                 write!(
                     f,
-                    "the record brings no text, so it cannot be cut into units ({unit}): `text` or `html` is wanted"
+                    "the record brings no text, so it cannot be cut into {unit}s: `text` or `html` is wanted"
                 )
             }
             Self::TooManyUnits { unit, max_units } => {
-                write!(f, "the record has more than {max_units} units ({unit}); cut it into several records")
+                write!(f, "the record has more than {}; cut it into several records", counted(max_units, &unit.to_string()))
             }
             Self::TextInExternal => Error::ExternalScheme.fmt(f),
             Self::FingerprintInScheme { scheme } => write!(

@@ -18,6 +18,7 @@ use super::output::{Output, existing, write_failed};
 use crate::database::{GivenClusters, GivenPairs};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
+use crate::plural::counted;
 
 /// The columns that are read.
 const COLUMNS: [(&str, Kind); 3] = [
@@ -162,7 +163,8 @@ fn pair_of(
     let distance = a.distance(b);
     if i64::from(distance) != given {
         return Err(format!(
-            "its fingerprints {a} and {b} differ in {distance} bits, and not in {given}"
+            "its fingerprints {a} and {b} differ in {}, and not in {given}",
+            counted(distance, "bit")
         ));
     }
     Ok((a, b, distance))

@@ -16,9 +16,9 @@ use crate::fingerprint::Fingerprint;
 pub enum Prefer {
     /// The fewest tables.
     Space,
-    /// Twice the space has to be worth half the time.
+    /// The least product of space and time.
     ///
-    /// The product of space and query time is the least.
+    /// So tables may take twice the space if a query then takes less than half the time.
     #[default]
     Balance,
     /// The least time.

@@ -447,7 +447,7 @@ fn the_commands_print_clusters_and_what_they_delete() -> TestResult {
     drop(database);
     let ran = run!("clusters", &path, "--max-distance", "1").expect(0);
     assert_eq!(ran.out, "1\ta\tb\t1\n1\tb\tb\t0\n1\tc\tb\t1\n1\td\tb\t1\n");
-    ran.says("1 clusters of 4 documents, of which 3 are duplicates")
+    ran.says("1 cluster with 4 documents, 3 duplicates among them")
         .says("greatest distance in a cluster is 2");
     let ran = run!(
         "clusters",

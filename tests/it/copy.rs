@@ -425,7 +425,7 @@ fn a_bad_dump_is_refused_with_its_line_and_leaves_nothing() -> TestResult {
         (
             format!("{header}\n{document}\n"),
             3,
-            "it ends after 1 documents, and its header says 2",
+            "it ends after 1 document, and its header says 2",
         ),
         (
             format!("{header}\n{}\n", "x".repeat(2 << 20)),

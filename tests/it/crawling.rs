@@ -117,6 +117,6 @@ fn a_crawler_goes_on_where_it_was_killed() -> TestResult {
     );
     run!("ingest", &path, &inputs[1])
         .expect(0)
-        .says("is passed over");
+        .says("is not read again");
     Ok(())
 }

@@ -325,7 +325,7 @@ fn of_folders_the_files_that_survive_are_copied_or_all_groups_are_listed() -> Te
         "{}",
         text.out
     );
-    text.says(&format!("of which {listed} are duplicates"));
+    text.says(&format!("cleaning would remove {listed} of them"));
     Ok(())
 }
 

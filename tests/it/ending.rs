@@ -374,7 +374,7 @@ fn of_many_rejected_records_a_few_are_told_and_all_are_written_where_they_are_wa
     let (path, rejected) = (folder.path("d.simdb"), folder.path("rejected.txt"));
     let ran = run!("ingest", &path, bad, "--rejected", &rejected)
         .expect(2)
-        .says("no record could be taken");
+        .says("none of the records could be stored");
     assert!(ran.err.lines().count() < 15, "{}", ran.err);
     assert_eq!(
         std::fs::read_to_string(rejected)?.lines().count(),
@@ -404,7 +404,7 @@ fn a_search_for_pairs_tells_from_where_it_goes_on() -> TestResult {
     signal(&child, "INT")?;
     found.extend(lines.collect::<Result<Vec<_>, _>>()?);
     let output = ended(child)?;
-    assert_ended(&output, 2, "ended before all pairs were found");
+    assert_ended(&output, 2, "stopped before all pairs were found");
     let err = String::from_utf8_lossy(&output.stderr);
     let from = err
         .split('`')

@@ -110,7 +110,7 @@ fn verdicts_of_people_give_precision_and_recall() -> TestResult {
     .expect(0);
     assert!(
         ran.err
-            .contains("1 pairs name a document that is not there"),
+            .contains("left out: 1 pair with a document that is not there"),
         "{}",
         ran.err
     );

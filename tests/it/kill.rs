@@ -260,7 +260,7 @@ fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() -> TestResult {
     assert_eq!(output.status.code(), Some(2), "{told}");
     assert!(told.contains("File too large"), "{told}");
     let stored: u64 = told
-        .split_once(" documents were stored before this")
+        .split_once(" documents had been stored before this")
         .and_then(|(before, _)| before.rsplit(' ').next()?.parse().ok())
         .ok_or_else(|| format!("it is not told how many documents are stored: {told}"))?;
     let database = Database::open(&path, &OpenOptions::new())?;

@@ -65,6 +65,7 @@ mod panics;
 mod patience;
 mod plan;
 mod planted;
+mod plurals;
 mod report;
 mod resuming;
 mod salvage;

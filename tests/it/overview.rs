@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Folder, TestResult, document, insert_all, run};
+use crate::support::{Folder, Ran, TestResult, document, insert_all, run, simdb};
 
 #[test]
 fn stats_tell_a_person_in_words_and_units_what_there_is() -> TestResult {
@@ -17,14 +17,15 @@ fn stats_tell_a_person_in_words_and_units_what_there_is() -> TestResult {
     drop(database);
     let path = folder.path("d.simdb");
     let told = run!("stats", &path).expect(0).out;
+    let first = "documents         1,540\n\
+                 near means        distance 3 or less: two fingerprints differ in at most 3 bits of 64\n\
+                 repeats           about 39 documents with the fingerprint of another document\n";
+    assert!(told.starts_with(first), "{told}");
     for part in [
-        "documents         1,540\n",
         "kB, ",
         " seconds ago)",
-        "fingerprints of scheme external, no sketches",
-        "within distance 3, unless a query says otherwise",
-        "40 documents have the fingerprint of error 39",
-        "the tables fit",
+        "40 documents have one fingerprint, the newest is error 39\n",
+        "memory            enough: queries need ",
     ] {
         assert!(
             told.contains(part) || told.contains(&part.replace("seconds", "second")),
@@ -32,6 +33,33 @@ fn stats_tell_a_person_in_words_and_units_what_there_is() -> TestResult {
         );
     }
     assert!(!told.contains("advice") && !told.contains('\t'), "{told}");
+    for matter in ["scheme", "table", "prefix", "level", "plan", "format"] {
+        assert!(!told.contains(matter), "{matter}: {told}");
+    }
+
+    let all = run!("stats", &path, "--verbose").expect(0).out;
+    let stated = told.lines().filter(|line| !line.starts_with("created"));
+    for line in stated {
+        assert!(all.contains(line), "{line}: {all}");
+    }
+    for part in [
+        "fingerprints      about 1,501 different fingerprints of scheme external, no sketches\n",
+        ", searched by their first ",
+        "                  up to distance ",
+        "format            version ",
+        "cache             ",
+    ] {
+        assert!(all.contains(part), "{part}: {all}");
+    }
+    let objects = [&[][..], &["--verbose"]].map(|more| {
+        let mut command = simdb();
+        command.arg("stats").arg(&path).args(more).arg("--json");
+        command
+            .output()
+            .map(|output| Ran::from(output).expect(0).out)
+    });
+    let [brief, verbose] = objects;
+    assert_eq!(brief?, verbose?, "an object always has all");
     let object = run!("stats", &path, "--json").expect(0).object()?;
     let group = json!({"key": "error 39", "fingerprint": "0000000000000007", "documents": 40});
     assert_eq!(object["largest_groups"], json!([group]));
@@ -53,7 +81,7 @@ fn stats_say_what_to_do_if_something_is_off() -> TestResult {
     let told = run!("stats", folder.path("d.simdb"), "--cache", "0%")
         .expect(0)
         .out;
-    let advice = "advice            the permuted tables do not fit into the cache of 0 B";
+    let advice = "advice            the tables do not fit into the cache of 0 B";
     assert!(
         told.contains(advice) && told.contains("give the program"),
         "{told}"

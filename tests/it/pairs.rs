@@ -668,7 +668,7 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
     // As groups.
     let ran = run!("pairs", &path, "--groups")
         .expect(0)
-        .says("3 pairs, 1 groups of documents with one fingerprint");
+        .says("3 pairs, 1 group of documents with the same fingerprint");
     let lines: BTreeSet<&str> = ran.out.lines().collect();
     let groups = [
         "0\tc\t\t2\t0\t-",

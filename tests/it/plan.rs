@@ -225,6 +225,6 @@ fn jobs_refuse_what_does_not_concern_them_and_say_what_is_wrong() -> TestResult 
         far[3]
     )
     .expect(2)
-    .says("a lesser distance");
+    .says("a smaller distance");
     Ok(())
 }

@@ -421,7 +421,7 @@ fn an_input_that_was_read_is_passed_over_and_read_again_only_on_demand() -> Test
     let first = ran(&path, &input, &[])?.expect(0);
     let again = ran(&path, &input, &[])?
         .expect(0)
-        .says("was read to its end before, and is passed over");
+        .says("was read to its end before, and is not read again");
     // Nothing is read, and what the input holds in all is what was read of it.
     let totals = first
         .out
@@ -432,7 +432,7 @@ fn an_input_that_was_read_is_passed_over_and_read_again_only_on_demand() -> Test
         .0;
     let told: Vec<&str> = again.out.lines().collect();
     assert!(
-        told[0].starts_with("nothing new, 1 inputs unchanged, "),
+        told[0].starts_with("nothing new, 1 input unchanged, "),
         "{told:?}"
     );
     assert_eq!(told[1..], [format!("in all: {totals}")]);
@@ -629,7 +629,7 @@ fn the_places_of_sources_are_in_copies_too() -> TestResult {
     run!("compact", &path).expect(0);
     for path in [&path, &copy] {
         assert_eq!(run!("sources", path, "--json").expect(0).out, sources);
-        ran(path, &input, &[])?.expect(0).says("is passed over");
+        ran(path, &input, &[])?.expect(0).says("is not read again");
         run!("check", path).expect(0);
     }
     Ok(())

@@ -106,7 +106,7 @@ fn what_is_missing_is_counted_and_the_exit_code_is_2() -> TestResult {
         .out;
     assert!(words.contains("missing: "), "{words}");
     assert!(
-        words.contains("positions of sources are forgotten"),
+        words.contains("how far inputs were read is lost"),
         "{words}"
     );
     Ok(())
@@ -123,7 +123,8 @@ fn a_file_without_header_is_salvaged_and_other_files_are_refused() -> TestResult
     let ran = run!("salvage", &damaged, folder.path("n.simdb")).expect(2);
     assert!(ran.out.contains("451 documents; how many"), "{}", ran.out);
     assert!(
-        ran.out.contains("nothing vouches for the last commit"),
+        ran.out
+            .contains("it is not certain which commit was the last"),
         "{}",
         ran.out
     );

@@ -333,7 +333,7 @@ impl Trials {
                 );
             }
         }
-        if let Some(told) = number_before(&ran.err, " documents were stored before this") {
+        if let Some(told) = number_before(&ran.err, " documents had been stored before this") {
             let stored: usize = [("new.simdb", 0), ("d.simdb", DOCUMENTS as usize)]
                 .iter()
                 .filter(|(name, _)| verb.arguments.contains(name))

@@ -107,7 +107,9 @@ fn an_ingestion_on_a_terminal_ends_with_a_summary() -> TestResult {
     );
     assert!(groups[2..].iter().all(|group| group[0] == "2"), "{seen}");
     assert!(
-        after.contains("the largest groups of documents with one fingerprint:"),
+        after.contains(
+            "the largest groups of documents with the same fingerprint, each with its newest key:"
+        ),
         "{seen}"
     );
     Ok(())
@@ -169,6 +171,79 @@ fn rejected_records_do_not_fill_the_terminal() -> TestResult {
         (1..=10).contains(&told) && seen.contains("2000 rejected"),
         "{told}: {seen}"
     );
+    Ok(())
+}
+
+/// What one command prints on a terminal without messages, a line each.
+fn lines_on_terminal(command: &mut Command) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let (status, seen) = on_terminal(command.arg("--quiet"), |_| {})?;
+    assert!(status.success(), "{seen}");
+    Ok(seen.lines().map(str::to_owned).collect())
+}
+
+#[test]
+fn clusters_and_queries_have_names_of_columns_on_a_terminal_only() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let documents = [
+        document("a", 1).with_payload("one text"),
+        document("b", 1).with_payload("another"),
+    ];
+    insert_all(&folder.database("d.simdb")?, documents)?;
+    let fingerprint = ["--fingerprint", "0000000000000001"];
+    let verified = ["--key", "a", "--verify", "words", "--texts", "payload"];
+    for (verb, more, lines) in [
+        (
+            "clusters",
+            &[][..],
+            &[
+                "cluster\tkey\tsurvivor\tdistance",
+                "1\ta\ta\t0",
+                "1\tb\ta\t0",
+            ][..],
+        ),
+        (
+            "clusters",
+            &["--summary"],
+            &[
+                "cluster\tsurvivor\tdocuments\tgreatest distance",
+                "1\ta\t2\t0",
+            ],
+        ),
+        (
+            "query",
+            &fingerprint,
+            &["distance\tsimilarity\tkey", "0\t-\tb", "0\t-\ta"],
+        ),
+        ("query", &["--key", "b", "--limit", "0"], &["2"]),
+    ] {
+        let mut command = simdb();
+        command.arg(verb).arg(&path).args(more);
+        assert_eq!(lines_on_terminal(&mut command)?, lines, "{verb} {more:?}");
+        let is_headed = lines.len() > 1;
+        let output = command.stdout(Stdio::piped()).output()?;
+        let printed = String::from_utf8(output.stdout)?;
+        let data: Vec<&str> = printed.lines().collect();
+        assert_eq!(data, lines[usize::from(is_headed)..], "{verb} {more:?}");
+    }
+    let mut command = simdb();
+    let verified = lines_on_terminal(command.arg("query").arg(&path).args(verified))?;
+    assert_eq!(verified[0], "distance\tsimilarity\twords\tkey");
+    assert_eq!(verified[1], "0\t-\t1.00\ta");
+    for verb in ["clusters", "query"] {
+        let mut command = simdb();
+        command.arg(verb).arg(&path).arg("--json");
+        if verb == "query" {
+            command.args(["--key", "a"]);
+        }
+        let lines = lines_on_terminal(&mut command)?;
+        assert!(lines.iter().all(|line| line.starts_with('{')), "{lines:?}");
+    }
+    // Nothing is found, and a heading of nothing would be odd.
+    let mut command = simdb();
+    command.args(["query", "--fingerprint", "ffffffffffffffff"]);
+    let (_, seen) = on_terminal(command.arg(&path).arg("--quiet"), |_| {})?;
+    assert_eq!(seen, "");
     Ok(())
 }
 

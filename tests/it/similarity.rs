@@ -401,7 +401,7 @@ fn features_of_the_caller_are_ingested_and_asked_for() -> TestResult {
         let ran = run!("ingest", &database, &input, "--scheme", scheme).expect(0);
         assert!(ran.out.starts_with("b is near a (distance "), "{}", ran.out);
         assert!(
-            ran.out.contains("3 documents: 1 near-duplicates") && ran.out.contains("1 too short"),
+            ran.out.contains("3 documents: 1 near-duplicate,") && ran.out.contains("1 too short"),
             "{}",
             ran.out
         );

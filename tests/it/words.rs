@@ -52,7 +52,7 @@ fn who_gives_the_key_first_is_told_the_order() -> TestResult {
     }
     run!("create", folder.path("e.simdb"), "--max-distance", "3.5")
         .expect(2)
-        .says("3.5 is not in 0..=64");
+        .says("3.5 is not a number of bits from 0 to 64");
     run!("plan", "--expect", "1e18")
         .expect(2)
         .says("at most 1.1e12 documents");

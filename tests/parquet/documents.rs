@@ -95,7 +95,7 @@ fn a_database_comes_back_from_parquet_as_it_was() -> TestResult {
         .says("already exists");
     run!("export", &database, &exported, "--replace")
         .expect(0)
-        .says("payloads of 1 documents were left out");
+        .says("payloads of 1 document were left out");
     run!("import", folder.path("bare.simdb"), &exported).expect(0);
     let bare = run!("dump", folder.path("bare.simdb")).expect(0).out;
     let without = |line: &str| {

@@ -28,25 +28,26 @@ pub(in crate::cli) struct Arguments {
     #[command(flatten)]
     database: LiveDatabase,
 
-    /// Write the report as a page to this file, in place of text
+    /// Write the report as an HTML page to this file, instead of text
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Put the new page in the place of an old file
+    /// Replace a file that exists
     #[arg(long, requires = "html")]
     replace: bool,
 
-    /// Where the texts of stored documents are, to show in which words sample pairs differ: a file in any input format;
-    /// may be given several times [default: the payloads]
+    /// A file with the texts of stored documents; may be given several times [default: the payloads]
+    ///
+    /// The report then shows in which words sample pairs differ. The file has any input format
     #[arg(long, value_name = "FILE")]
     texts: Vec<PathBuf>,
 
-    /// The sample pairs of each distance
+    /// How many sample pairs are shown of each distance
     #[arg(long, value_name = "COUNT", default_value_t = SAMPLES, value_parser = count::<usize>)]
     #[arg(allow_negative_numbers = true)]
     samples: usize,
 
-    /// The distance, inclusive, at which documents are near [default: that of the database]
+    /// The largest distance of near documents [default: that of the database]
     #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
     max_distance: Option<u32>,
 

@@ -9,6 +9,7 @@ use super::shortened::shortened;
 use crate::cli::escaping::printable;
 use crate::cli::output::name_fields;
 use crate::cli::units::told_count;
+use crate::plural::counted;
 
 /// The clusters that are listed.
 const MOST_CLUSTERS: usize = 10;
@@ -203,8 +204,8 @@ impl Distances {
             ..0.5 => "Among as many random fingerprints, no pair would be expected to be as near."
                 .to_owned(),
             _ => format!(
-                "Among as many random fingerprints, about {} pairs would be as near by chance.",
-                told_count(by_chance.round() as u64)
+                "Among as many random fingerprints, about {} would be as near by chance.",
+                counted(told_count(by_chance.round() as u64), "pair")
             ),
         });
         Self {
@@ -643,8 +644,11 @@ impl Sample {
         if let Some(differences) = &self.differences {
             let [first, second, same] = differences.words.map(|words| told_count(words as u64));
             heading += &match differences.pieces.is_empty() {
-                true => format!(", the same {first} words"),
-                false => format!(", {first} and {second} words, {same} of them in common"),
+                true => format!(", the same {}", counted(first, "word")),
+                false => format!(
+                    ", {first} and {}, {same} of them in common",
+                    counted(second, "word")
+                ),
             };
             pieces.clone_from(&differences.pieces);
         }
@@ -657,7 +661,7 @@ impl Sample {
 }
 
 pub(super) fn bits_text(bits: u32) -> String {
-    format!("{bits} {}", if bits == 1 { "bit" } else { "bits" })
+    counted(bits, "bit")
 }
 
 #[cfg(test)]

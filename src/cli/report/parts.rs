@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::differences::Piece;
 use super::plot::Plot;
 use crate::cli::units::told_count;
+use crate::plural::counted;
 
 /// A part of a report.
 pub(super) enum Part {
@@ -232,7 +233,10 @@ fn pieces_text(pieces: &[Piece]) -> String {
             Piece::First(words) => marked(words, "[-", "-]"),
             Piece::Second(words) => marked(words, "{+", "+}"),
             Piece::Gap(words) => format!(" {}", gap_text(*words)),
-            Piece::More(places) => format!(" … and {} more places", told_count(*places as u64)),
+            Piece::More(places) => {
+                let places = told_count(*places as u64);
+                format!(" … and {}", counted(places, "more place"))
+            }
         };
     }
     format!("\n  {}", words.trim_start())
@@ -250,8 +254,7 @@ fn marked(words: &str, before: &str, after: &str) -> String {
 fn gap_text(words: usize) -> String {
     match words {
         0 => "…".to_owned(),
-        1 => "… 1 word …".to_owned(),
-        words => format!("… {} words …", told_count(words as u64)),
+        words => format!("… {} …", counted(told_count(words as u64), "word")),
     }
 }
 
@@ -425,8 +428,8 @@ fn add_pair(page: &mut String, heading: &str, [first, second]: &[String; 2], pie
                 Piece::Second(words) => marked(&escaped(words), "<ins>{+", "+}</ins>"),
                 Piece::Gap(words) => format!(" <span class=\"gap\">{}</span>", gap_text(*words)),
                 Piece::More(places) => {
-                    let places = told_count(*places as u64);
-                    format!(" <span class=\"gap\">… and {places} more places</span>")
+                    let places = counted(told_count(*places as u64), "more place");
+                    format!(" <span class=\"gap\">… and {places}</span>")
                 }
             };
         }

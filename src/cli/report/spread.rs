@@ -7,6 +7,7 @@ use super::parts::{Part, Table};
 use crate::cli::console::Console;
 use crate::cli::units::told_count;
 use crate::inspect::FullPrefix;
+use crate::plural::counted;
 use crate::{Error, Query, Snapshot};
 
 /// The prefixes that are listed.
@@ -103,29 +104,30 @@ impl Spread {
             ..
         } = *self;
         if queries == 0 {
-            return "There are no fingerprints to ask for.".to_owned();
+            return "The database has no fingerprints, so nothing was tried.".to_owned();
         }
         if self.tables.is_empty() {
-            return "The database is so small that a query compares all fingerprints.".to_owned();
+            return "The database is so small that a query compares all of its fingerprints."
+                .to_owned();
         }
         let counts = format!(
-            "{} stored fingerprints were asked for. In the mean, a query met {} fingerprints that are not \
-             near, where {} would be met if all were evenly spread.",
-            told_count(queries),
-            told_count(others.round() as u64),
+            "Queries for {} were tried. On average, a query compared {} that turned out not to be near. If all \
+             fingerprints were random, it would be {}.",
+            counted(told_count(queries), "stored fingerprint"),
+            counted(told_count(others.round() as u64), "fingerprint"),
             told_count(others_even.round() as u64)
         );
         let meaning = match others / others_even {
             _ if others < FEW_CANDIDATES => "These are few, so queries are fast.",
-            ..2.0 => "The fingerprints are about as evenly spread as random ones.",
+            ..2.0 => "So the fingerprints are spread about as evenly as random ones.",
             ..10.0 => {
-                "Texts that share words have fingerprints that share bits, so some more are usual, and queries are \
-                 that much slower."
+                "Texts that share words have fingerprints that share bits. So some more are usual, and queries take that \
+                 much longer."
             }
             _ => {
-                "The fingerprints are skewed: many share the bits of some prefixes, and queries near them are slow. \
-                 Mostly these are pages without content of their own, such as errors and log-ins, or texts that have \
-                 a long part in common. The largest clusters and the fullest prefixes tell which."
+                "Many fingerprints begin alike, and queries near these are slow. \
+                 Mostly they are pages without content of their own, such as errors and log-ins, or texts that have \
+                 a long part in common. The largest clusters show which texts these are."
             }
         };
         format!("{counts} {meaning}")
@@ -196,7 +198,8 @@ impl Section for Spread {
             parts.push(Part::Table(table));
         }
         if !self.fullest.is_empty() {
-            let text = "These prefixes have most fingerprints in comparison with what is expected:";
+            let text =
+                "In these tables, many more fingerprints begin alike than random ones would:";
             parts.push(Part::Paragraph(text.to_owned()));
             let mut table = Table::new(&[
                 ("table", true),

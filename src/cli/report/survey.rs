@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use crate::plural::counted;
 use crate::{
     Cluster, ClusterEvent, ClusterTotals, Clustering, Document, Error, Fingerprint, Near, Pair,
     PairEvent, Query, Snapshot,
@@ -84,8 +85,9 @@ impl<'a> Survey<'a> {
         let (all, without) = samples.counts();
         if without > 0 {
             remarks.push(format!(
-                "The words of {without} of {all} sample pairs are not shown, as their texts are not at hand. \
-                 `--texts FILE` names a file with the keys and the texts; without it, payloads are shown."
+                "The words of {without} of {} are not shown, since the texts are not known. `--texts FILE` names a file \
+                 with keys and texts; without it, the payloads of the documents are taken for their texts.",
+                counted(all, "sample pair")
             ));
         }
         let lead = lead_of(duplicates, stored, "documents", clusters.largest_size());
@@ -311,9 +313,9 @@ fn add_totals(totals: &ClusterTotals, diameter: Option<u32>, facts: &mut Facts) 
     facts.add("diameter", heading, text, diameter);
     if connected < clusters || largest_connected > largest {
         let text = format!(
-            "{} clusters, the largest of {} documents",
-            told_count(connected),
-            told_count(largest_connected)
+            "{}, the largest with {}",
+            counted(told_count(connected), "cluster"),
+            counted(told_count(largest_connected), "document")
         );
         let value = json!({"clusters": connected, "largest": largest_connected});
         facts.add("connected", "joined by chains", text, value);

@@ -32,7 +32,7 @@ pub struct Clustering {
     connected: bool,
 }
 
-/// By what one document is better than another.
+/// What makes one document of a cluster better than another, so that it survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
@@ -59,7 +59,7 @@ impl Clustering {
         Self::default()
     }
 
-    /// Which documents are near. Default: [`Near::new`]. Of a document without a sketch nothing is near, unless the
+    /// Which documents are near. Default: [`Near::new`]. Nothing is near to a document without a sketch, unless the
     /// least similarity is 0.
     #[must_use]
     pub fn near(mut self, near: impl Into<Near>) -> Self {
@@ -67,17 +67,17 @@ impl Clustering {
         self
     }
 
-    /// By what the best document of a cluster is found, which survives: by the first of these, of equal ones by the
-    /// second, and so on. Of documents that are equal in all, the one survives that was written first. Default: by the
-    /// rank.
+    /// How the document of a cluster is chosen that survives: the best by the first of these, of equal ones the best by
+    /// the second, and so on. Of documents that are equal in all, the one survives that was written first. Default: the
+    /// best by rank.
     #[must_use]
     pub fn survivor(mut self, order: impl IntoIterator<Item = Survivor>) -> Self {
         self.survivor = Some(order.into_iter().collect());
         self
     }
 
-    /// Whether documents are in one cluster that are connected by a chain of near documents. Default: false; then all
-    /// documents of a cluster are near to the one that survives.
+    /// Whether a chain of near documents puts documents into one cluster. Default: false; then all documents of a cluster
+    /// are near to the one that survives.
     ///
     /// The ends of a long chain may have nothing in common.
     #[must_use]

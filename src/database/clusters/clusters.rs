@@ -71,9 +71,10 @@ pub struct ClusterTotals {
     /// The documents that are not near to their survivor, by distance or similarity. Only chains bring them there, so
     /// there are none unless clusters are [`connected`](Clustering::connected).
     pub beyond: u64,
-    /// The clusters that there would be, or are, if documents were in one cluster that are connected by a chain.
+    /// The number of clusters if chains of near documents are joined, as by [`connected`](Clustering::connected). It is
+    /// counted in any case.
     pub connected: u64,
-    /// The documents of the largest of those.
+    /// The documents of the largest of these.
     pub largest_connected: u64,
 }
 

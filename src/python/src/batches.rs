@@ -146,7 +146,7 @@ impl Verdicts {
                 let keys = Keys::of(keys)?;
                 let count = keys.len(py)?;
                 if count != column.len() {
-                    let message = format!("{} documents and {count} keys were given", column.len());
+                    let message = format!("documents: {}, keys: {count}; each document needs a key", column.len());
                     return Err(input_error(py, &message, None));
                 }
                 Documents::Column { column, keys }
@@ -210,7 +210,7 @@ impl Verdicts {
                         given => {
                             let than = if given.is_some() { "fewer" } else { "more" };
                             let message =
-                                format!("{count} keys were given, which are {than} than documents");
+                                format!("keys: {count}, which is {than} than there are documents");
                             return Err(input_error(py, &message, Some(index)));
                         }
                     }

@@ -14,6 +14,7 @@ use super::report::{CheckReport, Findings};
 use super::tally::{self, Products};
 use super::walk::{CheckProgress, Walk};
 use crate::error::Result;
+use crate::plural::counted;
 use crate::store::blocks::{Row, SetBlocks};
 use crate::store::engine::{BlockTable, ChunkKey, LevelName};
 use crate::store::file::{DOCUMENTS, Set, SetRow, View, all_sets, by_row};
@@ -118,7 +119,10 @@ fn check_scopes(view: &View, findings: &mut Findings) -> Result<()> {
         findings.add(
             "scopes",
             "-",
-            format!("{lost} scopes that were given a number are missing"),
+            format!(
+                "{} had a number given and cannot be found",
+                counted(lost, "scope")
+            ),
         );
     }
     for error in damaged {

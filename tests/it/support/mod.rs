@@ -347,9 +347,12 @@ impl Ran {
             .ok_or_else(|| "nothing on standard output".into())
     }
 
-    /// Checks the exit code, and shows the output if it is another.
+    /// Checks the exit code, and shows the output if it is another. What is said of one thing has to say so.
     #[track_caller]
     pub(crate) fn expect(self, code: i32) -> Self {
+        for text in [&self.out, &self.err] {
+            assert_eq!(plural_of_one(text), None, "{text}");
+        }
         assert_eq!(
             self.code,
             Some(code),
@@ -370,6 +373,32 @@ impl Ran {
         );
         self
     }
+}
+
+/// The first place in messages and lines where one thing is told as several: `1 documents`, `1 kept records`.
+pub(crate) fn plural_of_one(text: &str) -> Option<String> {
+    /// Words that end in `s` and may follow one thing.
+    const VERBS: [&str; 4] = ["is", "was", "has", "its"];
+    // Objects are for programs, and hold texts of others.
+    for line in text.lines().filter(|line| !line.starts_with('{')) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        for (index, word) in words.iter().enumerate() {
+            if word.trim_start_matches('(') != "1" {
+                continue;
+            }
+            for next in words[index + 1..].iter().take(2) {
+                let bare = next.trim_end_matches([',', ';', ':', '.', ')']);
+                if bare.len() > 2 && bare.ends_with('s') && !VERBS.contains(&bare) {
+                    return Some(format!("1 … {bare}"));
+                }
+                // A phrase ends there.
+                if bare != *next || VERBS.contains(&bare) {
+                    break;
+                }
+            }
+        }
+    }
+    None
 }
 
 impl From<Output> for Ran {
