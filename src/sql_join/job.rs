@@ -9,6 +9,7 @@
 //! Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, sections 3 and 4.
 
 use super::tables::{Compared, cheapest, cut};
+use crate::plural::counted;
 
 /// The sides of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,12 +269,12 @@ impl Text<'_> {
 
     /// What the job is for, and the names that its user changes.
     fn head(&self, purpose: &str, inputs: &[&str]) -> String {
-        let distance = self.job.max_distance;
+        let distance = counted(self.job.max_distance, "bit");
         let mut text = format!(
-            "-- {purpose}\n-- Near are fingerprints that differ in at most {distance} bits. Written by `simdb plan` \
-             for {} documents.\n-- The inputs are as `simdb export` writes them: fp is a number of 64 bits. Change these \
+            "-- {purpose}\n-- Near are fingerprints that differ in at most {distance}. Written by `simdb plan` \
+             for {}.\n-- The inputs are as `simdb export` writes them: fp is a number of 64 bits. Change these \
              names:\n",
-            self.job.documents
+            counted(self.job.documents, "document")
         );
         if self.dialect == SqlDialect::Spark {
             // There `/*` begins a comment, and quotes become part of the path.
@@ -336,9 +337,9 @@ impl Text<'_> {
             [0] => format!("{who} are few, so all have one key, and all are compared."),
             [u64::MAX] => "The fingerprint itself is the key.".to_owned(),
             masks => format!(
-                "{who} get a key in each of {} tables: some of the bits of the fingerprint, gathered at the low end,\n\
+                "{who} get a key in each of {}: some of the bits of the fingerprint, gathered at the low end,\n\
                  -- and the number of the table above them. Near fingerprints have the same key in some table.",
-                masks.len()
+                counted(masks.len(), "table")
             ),
         }
     }
@@ -388,9 +389,9 @@ impl Text<'_> {
         step(
             5,
             &format!(
-                "Keys of more are cut further. The bits that are not in the key are dealt out to {} blocks, and\n\
+                "Keys of more are cut further. The bits that are not in the key are dealt out to {}, and\n\
              -- near fingerprints agree on one of them. A pair counts in the first block on which it agrees.",
-                self.job.max_distance + 1
+                counted(self.job.max_distance + 1, "block")
             ),
         )
     }

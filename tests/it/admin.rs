@@ -266,7 +266,7 @@ fn every_verb_answers_at_a_file_in_use_as_at_a_closed_one() -> TestResult {
             &["explain", "d.simdb", "--fingerprint", "0000000000000000"],
             "candidates expected",
         ),
-        (&["stats", "d.simdb"], "size "),
+        (&["stats", "d.simdb"], "file "),
         (&["stats", "d.simdb", "--json"], "\"file_bytes\""),
         (&["sources", "d.simdb"], ""),
         (&["sources", "d.simdb", "--forget", "nothing"], ""),

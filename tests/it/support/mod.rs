@@ -388,7 +388,11 @@ pub(crate) fn plural_of_one(text: &str) -> Option<String> {
             }
             for next in words[index + 1..].iter().take(2) {
                 let bare = next.trim_end_matches([',', ';', ':', '.', ')']);
-                if bare.len() > 2 && bare.ends_with('s') && !VERBS.contains(&bare) {
+                // Keys have digits, mostly.
+                let is_word = bare
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+                if is_word && bare.len() > 2 && bare.ends_with('s') && !VERBS.contains(&bare) {
                     return Some(format!("1 … {bare}"));
                 }
                 // A phrase ends there.
