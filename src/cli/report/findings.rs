@@ -90,14 +90,14 @@ impl Findings {
 }
 
 /// How many of all repeat another one, as a sentence.
-pub(super) fn lead_of(repeating: u64, all: u64, what: &str, largest: u64) -> String {
-    let told_all = told_count(all);
+pub(super) fn lead_of(repeating: u64, all: u64, noun: &str, largest: u64) -> String {
+    let told_all = counted(told_count(all), noun);
     if repeating == 0 {
-        return format!("None of {told_all} {what} repeats another one.");
+        return format!("None of {told_all} repeats another one.");
     }
     let verb = if repeating == 1 { "repeats" } else { "repeat" };
     format!(
-        "{} of {told_all} {what}, {}, {verb} another one; the largest cluster has {}.",
+        "{} of {told_all}, {}, {verb} another one; the largest cluster has {}.",
         told_count(repeating),
         percent_text(repeating, all),
         told_count(largest)
@@ -670,7 +670,7 @@ mod tests {
 
     #[test]
     fn hardly_any_is_not_none_and_nearly_all_is_not_all() {
-        let told = |repeating, all| lead_of(repeating, all, "documents", 2);
+        let told = |repeating, all| lead_of(repeating, all, "document", 2);
         assert_eq!(told(0, 0), "None of 0 documents repeats another one.");
         for (repeating, expected) in [
             (1, "1 of 1,000 documents, less than 1 %, repeats"),

@@ -52,7 +52,7 @@ impl Findings {
         let lead = lead_of(
             totals.removed,
             totals.records,
-            "records",
+            "record",
             clusters.largest_size(),
         );
         let sections: Vec<Box<dyn Section>> = vec![

@@ -90,7 +90,7 @@ impl<'a> Survey<'a> {
                 counted(all, "sample pair")
             ));
         }
-        let lead = lead_of(duplicates, stored, "documents", clusters.largest_size());
+        let lead = lead_of(duplicates, stored, "document", clusters.largest_size());
         Ok(Findings {
             title,
             lead,
