@@ -8,6 +8,21 @@ use std::path::{Path, PathBuf};
 /// memory that the process may have.
 ///
 /// It is a limit. Memory is taken as data is read, and not before.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Cache, CreateOptions, Database};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.simdb");
+///
+/// assert_eq!(Cache::default(), Cache::Share(0.25));
+/// let database = Database::create(&path, &CreateOptions::new().cache(Cache::Bytes(64 << 20)))?;
+/// assert!(database.snapshot()?.stats()?.cache_limit_bytes <= 64 << 20);
+/// database.set_cache(Cache::Bytes(32 << 20))?;
+/// assert!(database.snapshot()?.stats()?.cache_limit_bytes <= 32 << 20);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cache {
     /// A number of bytes, but not more than the memory that the process may have.

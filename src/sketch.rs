@@ -9,6 +9,20 @@ use crate::planted::planted;
 /// The size of the sketches of a database, or that there are none. It is chosen when the database is created.
 ///
 /// With more bytes the estimate of a similarity is closer. `docs/benchmarks.md` has the errors.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{CreateOptions, Database, SketchSize};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.simdb");
+///
+/// let database = Database::create(&path, &CreateOptions::new().sketch_size(SketchSize::Bytes32))?;
+/// assert_eq!((database.sketch_size(), SketchSize::Bytes32.bytes()), (SketchSize::Bytes32, 32));
+/// let sketch = database.fingerprinter()?.sketch("The museum is open from nine to five, but not on Mondays.");
+/// assert_eq!(sketch.map(|sketch| sketch.as_bytes().len()), Some(32));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum SketchSize {
@@ -208,6 +222,22 @@ fn bytes_of_digits(digits: &str) -> Option<Vec<u8>> {
 }
 
 /// How much two texts have in common, as their sketches tell.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Fingerprinter, Scheme};
+///
+/// let fingerprinter = Fingerprinter::new(Scheme::Minwise1)?;
+/// let page = "The museum is open from nine to five, on Thursdays until eight. Admission is free for children.";
+/// let longer = format!("{page} Trains to the coast leave every hour, and bicycles need a ticket of their own.");
+/// let [page, longer] = [page, &longer].map(|text| fingerprinter.sketch(text).expect("long enough"));
+/// let similarity = page.similarity(&longer)?;
+/// // The longer text has all of the shorter one.
+/// assert!(similarity.containment() > 0.9);
+/// assert!(similarity.jaccard() < 0.7);
+/// # Ok::<(), simdb::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Similarity {
     differing: u32,

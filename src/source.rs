@@ -15,6 +15,30 @@ use crate::unix_seconds::UnixSeconds;
 ///
 /// An ingestion commits it together with the documents that it has read up to there. So after a kill at any moment
 /// both are there or none of them.
+///
+/// # Example
+///
+/// ```
+/// # #[cfg(feature = "ingest")]
+/// # {
+/// use std::ops::ControlFlow;
+/// use simdb::ingest::{Ingest, ReadOptions, Records};
+/// # use simdb::{CreateOptions, Database};
+/// # let directory = tempfile::tempdir()?;
+/// # let database = Database::create(directory.path().join("pages.simdb"), &CreateOptions::new())?;
+/// # let path = directory.path().join("pages.tsv");
+///
+/// std::fs::write(&path, "a\tone page\nb\tanother page\n")?;
+/// let records = Records::open([&path], ReadOptions::new())?;
+/// Ingest::new(&database).run(records, |_event| ControlFlow::Continue(()))?;
+/// let sources = database.snapshot()?.sources()?;
+/// let source = &sources[0];
+/// assert!(source.has_ended() && source.failed().is_none());
+/// assert_eq!((source.place().line, source.totals().documents), (2, 2));
+/// assert_eq!(source.identity().length, Some(26));
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// Its name: 1 to [`MAX_NAME_BYTES`](Self::MAX_NAME_BYTES) bytes, normally the path of a file.
@@ -129,6 +153,33 @@ impl Source {
 /// A program that reads inputs itself commits it with the document of the record, by
 /// [`WriteTxn::reach`](crate::WriteTxn::reach) or
 /// [`Writer::submit`](crate::Writer::submit), and goes on from there after a stop.
+///
+/// # Example
+///
+/// ```
+/// # #[cfg(feature = "ingest")]
+/// # {
+/// use simdb::ingest::{Fingerprinting, ReadOptions, Records};
+/// use simdb::{Policy, WriterOptions};
+/// # use simdb::{CreateOptions, Database};
+/// # let directory = tempfile::tempdir()?;
+/// # let database = Database::create(directory.path().join("pages.simdb"), &CreateOptions::new())?;
+/// # let path = directory.path().join("pages.tsv");
+/// # std::fs::write(&path, "a\tone page\nb\tanother page\n")?;
+///
+/// let rule = Fingerprinting::new(database.scheme(), None)?;
+/// let writer = database.writer(WriterOptions::new())?;
+/// let mut records = Records::open([&path], ReadOptions::new())?;
+/// for read in records.next_read(|record| record.into_document(rule))? {
+///     if let (Some(Ok(document)), Some(reached)) = (read.record, read.reached) {
+///         writer.submit((document, reached), &Policy::skip())?.wait()?;
+///     }
+/// }
+/// // The place behind the last document is durable with the document.
+/// assert_eq!(database.snapshot()?.sources()?[0].place().records, 2);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reached {
     name: Arc<[u8]>,
@@ -171,6 +222,8 @@ impl Reached {
 }
 
 /// A place between two records of an input.
+///
+/// See the example of [`Source`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Place {
@@ -186,6 +239,8 @@ pub struct Place {
 }
 
 /// By what the content of an input is known again.
+///
+/// See the example of [`Source`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Identity {
@@ -200,6 +255,8 @@ pub struct Identity {
 }
 
 /// By what a file is known again without unpacking it.
+///
+/// See the example of [`Source`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Stamp {
@@ -214,6 +271,8 @@ pub struct Stamp {
 }
 
 /// Some bytes of an input, by their hash.
+///
+/// See the example of [`Source`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Sample {
@@ -224,6 +283,8 @@ pub struct Sample {
 }
 
 /// The numbers of records by what was done with them.
+///
+/// See the example of [`Source`].
 // They are stored with the position in a source. So a new number is a change of the file format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]

@@ -7,6 +7,27 @@ use crate::plan::Permuted;
 use crate::store::{Crowds, DocumentNumber, ScopeNumber};
 
 /// The fingerprints that most documents have.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let mut txn = database.begin_write()?;
+/// for (key, bits) in [("log in", 7), ("an article", 9), ("log in, please", 7)] {
+///     txn.insert(&Document::new(key, Fingerprint::from_bits(bits)))?;
+/// }
+/// txn.commit()?;
+/// let largest = database.snapshot()?.largest_groups(10, 1_000_000)?;
+/// let group = &largest.groups[0];
+/// assert_eq!((group.fingerprint, group.documents), (Fingerprint::from_bits(7), 2));
+/// assert_eq!(group.newest_key, b"log in, please");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LargestGroups {
@@ -18,6 +39,8 @@ pub struct LargestGroups {
 }
 
 /// Documents with the same fingerprint.
+///
+/// See the example of [`LargestGroups`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FingerprintGroup {
@@ -30,6 +53,27 @@ pub struct FingerprintGroup {
 }
 
 /// The prefixes of the permuted tables that most fingerprints have.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let mut txn = database.begin_write()?;
+/// for bits in [0b0001, 0b0010, 0b0011, u64::MAX] {
+///     txn.insert(&Document::new(format!("page {bits}"), Fingerprint::from_bits(bits)))?;
+/// }
+/// txn.commit()?;
+/// let fullest = database.snapshot()?.fullest_prefixes(1)?;
+/// let prefix = &fullest.prefixes[0];
+/// assert_eq!((0b0001 & prefix.mask, prefix.rows), (prefix.bits, 3));
+/// assert!(prefix.times_expected() > 1_000.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct FullestPrefixes {
@@ -40,6 +84,8 @@ pub struct FullestPrefixes {
 }
 
 /// A prefix of a permuted table that many fingerprints have. A probe of this prefix meets all of them.
+///
+/// See the example of [`FullestPrefixes`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct FullPrefix {

@@ -12,6 +12,29 @@ use crate::plan::{CostModel, ProbeSet, ProbedPrefix};
 use crate::store::{AddRanges, Reader, Searched};
 
 /// How a query is answered, from [`Snapshot::explain`](crate::Snapshot::explain).
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint, Query};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+/// # let mut txn = database.begin_write()?;
+/// # txn.insert(&Document::new("page", Fingerprint::from_bits(7)))?;
+/// # txn.commit()?;
+///
+/// let query = Query::new(Fingerprint::from_bits(6)).near(2);
+/// let (matches, explanation) = database.snapshot()?.explain(&query)?;
+/// for table in &explanation.probes {
+///     println!("table {}: {} ranges, {} candidates", table.table, table.ranges, table.candidates);
+/// }
+/// assert_eq!((explanation.max_distance, explanation.near), (2, 1));
+/// assert!(explanation.candidates >= explanation.near);
+/// assert_eq!(explanation.total, matches.total());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Explanation {
@@ -45,6 +68,8 @@ pub struct Explanation {
 }
 
 /// How one table is probed.
+///
+/// See the example of [`Explanation`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TableProbes {

@@ -27,6 +27,31 @@ const AHEAD: usize = 4;
 ///
 /// Those of the search; [`Error::NoThread`] if the system gives no thread; and [`Error::Forked`] in a process that was
 /// forked from the one that began the search.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint, Found, PairEvent};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+/// # let mut txn = database.begin_write()?;
+/// # for bits in [0, 1, 3] {
+/// #     txn.insert(&Document::new(format!("page {bits}"), Fingerprint::from_bits(bits)))?;
+/// # }
+/// # txn.commit()?;
+///
+/// let found: Found<PairEvent> = database.snapshot()?.pairs(1).into_iter();
+/// let mut distances = Vec::new();
+/// for event in found {
+///     if let PairEvent::Pair(pair) = event? {
+///         distances.push(pair.distance);
+///     }
+/// }
+/// assert_eq!(distances, [1, 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Found<T> {
     here: vec::IntoIter<T>,
     /// `None` when the search has ended, and its result was given.

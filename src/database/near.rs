@@ -284,6 +284,29 @@ impl Filter {
 }
 
 /// The order in which matches are listed.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint, Order, Query, Sketch, SketchSize};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External).sketch_size(SketchSize::Bytes16);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let sketch = Sketch::new(&[0; 16], 100)?;
+/// let other_sketch = Sketch::new(&[0b11; 16], 100)?;
+/// let mut txn = database.begin_write()?;
+/// txn.insert(&Document::new("near", Fingerprint::from_bits(0b1)).with_sketch(other_sketch))?;
+/// txn.insert(&Document::new("similar", Fingerprint::from_bits(0b11)).with_sketch(sketch))?;
+/// txn.commit()?;
+/// let query = Query::new(Fingerprint::from_bits(0)).with_sketch(sketch).near(3);
+/// let most_similar = query.clone().order(Order::Similarity);
+/// let snapshot = database.snapshot()?;
+/// assert_eq!(snapshot.query(&query)?.as_slice()[0].document.key(), b"near");
+/// assert_eq!(snapshot.query(&most_similar)?.as_slice()[0].document.key(), b"similar");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]

@@ -11,6 +11,28 @@ use crate::source::Ignored;
 /// What [`WriteTxn::insert_if_new`](crate::WriteTxn::insert_if_new) does with a document that has near-duplicates.
 ///
 /// A document without near-duplicates is always stored. `--on-duplicate` of the program takes one of these.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Change, Document, Fingerprint, OnMatch, Policy};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let mut txn = database.begin_write()?;
+/// let mut is_stored = Vec::new();
+/// for (key, rank) in [("draft", 1), ("article", 3), ("copy", 2)] {
+///     let document = Document::new(key, Fingerprint::from_bits(7)).with_rank([rank]);
+///     let verdict = txn.insert_if_new(&document, &Policy::new(OnMatch::Replace))?;
+///     is_stored.push(*verdict.change() == Change::Inserted);
+/// }
+/// txn.commit()?;
+/// assert_eq!(is_stored, [true, true, false]);
+/// assert!(database.snapshot()?.get("draft")?.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]

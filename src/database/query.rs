@@ -184,6 +184,25 @@ impl Query {
 }
 
 /// A document near the fingerprint of a query.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint, Match, Query};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+/// # let mut txn = database.begin_write()?;
+/// # txn.insert(&Document::new("page", Fingerprint::from_bits(0b111)))?;
+/// # txn.commit()?;
+///
+/// let matches = database.snapshot()?.query(&Query::new(Fingerprint::from_bits(0b100)))?;
+/// let nearest: &Match = matches.nearest().ok_or("nothing is near")?;
+/// assert_eq!(nearest.document.key(), b"page");
+/// assert_eq!((nearest.distance, nearest.similarity), (2, None));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Match {
@@ -210,6 +229,29 @@ impl Match {
 ///
 /// Matches are in the order of distance, then fingerprint, then time of writing, the last first, unless the
 /// query has [another order](Query::order).
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint, Query};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let mut txn = database.begin_write()?;
+/// for (key, bits) in [("a", 0b1), ("b", 0b11), ("c", 0b111)] {
+///     txn.insert(&Document::new(key, Fingerprint::from_bits(bits)))?;
+/// }
+/// txn.commit()?;
+/// let query = Query::new(Fingerprint::from_bits(0)).near(3).limit(2);
+/// let matches = database.snapshot()?.query(&query)?;
+/// assert_eq!((matches.as_slice().len(), matches.total(), matches.total_is_exact()), (2, 3, true));
+/// for (found, distance) in matches.iter().zip([1, 2]) {
+///     assert_eq!(found.distance, distance);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matches {
     pub(super) list: Vec<Match>,

@@ -9,6 +9,26 @@ use crate::error::{Error, Result};
 use crate::store::{SalvageReport, Salvaging, salvage};
 
 /// How [`Database::salvage`] works.
+///
+/// # Example
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use simdb::{Database, SalvageOptions};
+/// # use simdb::{CreateOptions, Document, Fingerprint, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let [damaged, new] = ["damaged.simdb", "new.simdb"].map(|name| directory.path().join(name));
+/// # let database = Database::create(&damaged, &CreateOptions::new().scheme(Scheme::External))?;
+/// # let mut txn = database.begin_write()?;
+/// # txn.insert(&Document::new("page", Fingerprint::from_bits(7)))?;
+/// # txn.commit()?;
+/// # database.close()?;
+///
+/// let options = SalvageOptions::new().old(true).memory_bytes(64 << 20);
+/// let report = Database::salvage(&damaged, &new, &options, |_, _| ControlFlow::Continue(()))?;
+/// assert_eq!((report.documents, report.old_documents), (1, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct SalvageOptions {
     settings: Option<CreateOptions>,

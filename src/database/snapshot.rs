@@ -28,6 +28,27 @@ const POSTINGS_COUNTED_TOGETHER: u64 = 1 << 19;
 ///
 /// Any thread may use it. It may outlive the [`Database`](crate::Database) that it comes from. A clone is the same
 /// view.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+/// # let mut txn = database.begin_write()?;
+/// # txn.insert(&Document::new("page", Fingerprint::from_bits(7)))?;
+/// # txn.commit()?;
+///
+/// let before = database.snapshot()?;
+/// let mut txn = database.begin_write()?;
+/// txn.delete("page")?;
+/// txn.commit()?;
+/// assert!(before.get("page")?.is_some());
+/// assert!(database.snapshot()?.get("page")?.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     // Before the store, so that the engine's transaction ends before the engine.
@@ -402,6 +423,28 @@ fn answers(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Matches>> {
 /// All documents of a [`Snapshot`], in the order in which they were written.
 ///
 /// After an error, the iterator ends.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let mut txn = database.begin_write()?;
+/// for (key, bits) in [("b", 7), ("a", 6)] {
+///     txn.insert(&Document::new(key, Fingerprint::from_bits(bits)))?;
+/// }
+/// txn.commit()?;
+/// let mut keys = Vec::new();
+/// for document in database.snapshot()?.documents() {
+///     keys.push(document?.key().to_vec());
+/// }
+/// assert_eq!(keys, [b"b", b"a"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Documents {
     snapshot: Snapshot,

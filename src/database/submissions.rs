@@ -31,6 +31,24 @@ use crate::sync::thread::{self, ThreadId};
 use crate::sync::{Condvar, Mutex};
 
 /// When a [`Writer`](crate::Writer) tells what became of a document.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Answers, Document, Fingerprint, Policy, WriterOptions};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let writer = database.writer(WriterOptions::new().answers(Answers::Decided))?;
+/// let ticket = writer.submit(Document::new("page", Fingerprint::from_bits(7)), &Policy::skip())?;
+/// // The answer comes before the commit.
+/// assert!(!ticket.wait()?.is_duplicate());
+/// writer.flush()?;
+/// assert!(database.snapshot()?.get("page")?.is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Answers {

@@ -21,6 +21,28 @@ use crate::sync::{Condvar, Mutex};
 ///
 /// A thread waits for it with [`wait`](Self::wait), and a task with `await`. It needs no particular runtime.
 /// If it is dropped, the submission is done all the same, and its answer is lost.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint, Policy, WriterOptions};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let writer = database.writer(WriterOptions::new())?;
+/// let mut tickets = Vec::new();
+/// for key in ["a", "b", "c"] {
+///     tickets.push(writer.submit(Document::new(key, Fingerprint::from_bits(7)), &Policy::skip())?);
+/// }
+/// let mut duplicates = 0;
+/// for ticket in tickets {
+///     duplicates += u64::from(ticket.wait()?.is_duplicate());
+/// }
+/// assert_eq!(duplicates, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "without it, nobody learns whether the document was stored"]
 pub struct Ticket<T = Verdict> {
     answer: Arc<Answer<T>>,
@@ -276,6 +298,26 @@ impl<T> Drop for Promise<T> {
 /// A submission on its way into the queue, which may be full.
 ///
 /// It is handed in when it is first polled. If it is dropped before it is in the queue, it is not done.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint, Policy, Result, Verdict, Writer, WriterOptions};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// async fn submit(writer: &Writer, page: Document) -> Result<Verdict> {
+///     let ticket = writer.submit_async(page, &Policy::skip()).await?;
+///     ticket.await
+/// }
+/// let writer = database.writer(WriterOptions::new())?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// let page = Document::new("page", Fingerprint::from_bits(7));
+/// assert!(!runtime.block_on(submit(&writer, page))?.is_duplicate());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "nothing is submitted before it is awaited"]
 pub struct Submitting {
     submissions: Arc<Submissions>,

@@ -29,6 +29,25 @@ const MOST_KEPT_TOGETHER: usize = 1 << 23;
 const MOST_BYTES: usize = 4 << 20;
 
 /// What [`WriteTxn::insert_if_new`](crate::WriteTxn::insert_if_new) did with the document.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Change, Document, Fingerprint, Policy};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let mut txn = database.begin_write()?;
+/// let page = Document::new("page", Fingerprint::from_bits(7));
+/// assert_eq!(txn.insert_if_new(&page, &Policy::skip())?.change(), &Change::Inserted);
+/// let copy = Document::new("copy", Fingerprint::from_bits(7));
+/// assert_eq!(txn.insert_if_new(&copy, &Policy::skip())?.change(), &Change::Skipped);
+/// let changed_page = Document::new("page", Fingerprint::from_bits(u64::MAX));
+/// assert_eq!(txn.insert_if_new(&changed_page, &Policy::skip())?.change(), &Change::Replaced(page));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
@@ -42,6 +61,26 @@ pub enum Change {
 }
 
 /// What [`WriteTxn::insert_if_new`](crate::WriteTxn::insert_if_new) did, and which near-duplicates it found.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Change, Document, Fingerprint, Policy};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let mut txn = database.begin_write()?;
+/// txn.insert(&Document::new("page", Fingerprint::from_bits(7)))?;
+/// let copy = Document::new("copy", Fingerprint::from_bits(6));
+/// let verdict = txn.insert_if_new(&copy, &Policy::link())?;
+/// assert!(verdict.is_duplicate());
+/// assert_eq!(verdict.change(), &Change::Inserted);
+/// assert_eq!(verdict.matches().as_slice()[0].document.key(), b"page");
+/// assert!(verdict.deleted().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     change: Change,

@@ -20,6 +20,27 @@ use crate::unix_seconds::UnixSeconds;
 /// operation that fails while it looks up the document of its key, or while it changes something, breaks
 /// the transaction, since its sorted sets may no longer agree. The transaction can then only be dropped,
 /// and every further call returns [`Error::Aborted`](crate::Error::Aborted).
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let mut txn = database.begin_write()?;
+/// txn.insert(&Document::new("a", Fingerprint::from_bits(7)))?;
+/// drop(txn);
+/// let mut txn = database.begin_write()?;
+/// txn.insert(&Document::new("b", Fingerprint::from_bits(7)))?;
+/// txn.commit()?;
+/// let snapshot = database.snapshot()?;
+/// assert!(snapshot.get("a")?.is_none());
+/// assert!(snapshot.get("b")?.is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct WriteTxn {
     // Before the store, so that the engine's transaction ends before the engine.

@@ -266,6 +266,23 @@ impl fmt::Debug for Writer {
 /// submitted in their order, by one thread.
 ///
 /// A [`Document`] becomes one, and so does a pair of a document and a place.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint, Policy, Submission, WriterOptions};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let writer = database.writer(WriterOptions::new())?;
+/// let submission = Submission::from(Document::new("page", Fingerprint::from_bits(7)));
+/// assert_eq!(submission.reached, None);
+/// writer.submit(submission, &Policy::skip())?.wait()?;
+/// assert!(database.snapshot()?.get("page")?.is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Submission {
@@ -294,6 +311,26 @@ impl From<(Document, Option<Reached>)> for Submission {
 }
 
 /// What [`Writer::try_submit`] did with a document.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint, Policy, TrySubmit, WriterOptions};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let writer = database.writer(WriterOptions::new())?;
+/// let mut tickets = Vec::new();
+/// let mut for_later = Vec::new();
+/// match writer.try_submit(Document::new("page", Fingerprint::from_bits(7)), &Policy::skip())? {
+///     TrySubmit::Accepted(ticket) => tickets.push(ticket),
+///     TrySubmit::Full(submission) => for_later.push(submission),
+/// }
+/// assert_eq!((tickets.len(), for_later.len()), (1, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "if the queue is full, the document is in here"]
 #[expect(

@@ -7,6 +7,28 @@ use crate::sketch::SketchSize;
 use crate::text::Scheme;
 
 /// What an audit has found.
+///
+/// # Example
+///
+/// ```
+/// use simdb::dedup::{Audit, AuditVerdict};
+/// # let directory = tempfile::tempdir()?;
+/// # let [input, clean, removed] = ["in.tsv", "clean.tsv", "removed.jsonl"].map(|name| directory.path().join(name));
+/// # let text = "one two three four five six seven eight nine ten eleven twelve thirteen";
+/// # std::fs::write(&clean, format!("a\t{text}\nb\t{text}\n"))?;
+/// # std::fs::write(&input, format!("a\t{text}\nb\t{text}\nc\tshort\n"))?;
+/// # std::fs::write(&removed, "")?;
+///
+/// // The cleaned corpus has two records of one text, and a record of the input is in neither file.
+/// let report = Audit::new([&clean], &removed).inputs([&input]).run(|_event| {})?;
+/// assert_eq!(report.verdict(), AuditVerdict::Refuted);
+/// let pair = &report.near[0];
+/// assert_eq!((pair.a.key.as_deref(), pair.b.key.as_deref()), (Some(&b"a"[..]), Some(&b"b"[..])));
+/// let inputs = report.inputs.ok_or("the inputs were named")?;
+/// assert_eq!((inputs.records, inputs.lost), (3, 1));
+/// assert_eq!(inputs.lost_records[0].key.as_deref(), Some(&b"c"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AuditReport {
@@ -47,6 +69,8 @@ pub struct AuditReport {
 }
 
 /// Whether a cleaned corpus is what it is said to be.
+///
+/// See the example of [`Audit`](super::Audit).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AuditVerdict {
@@ -59,6 +83,8 @@ pub enum AuditVerdict {
 }
 
 /// Two kept records that are near.
+///
+/// See the example of [`AuditReport`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct KeptPair {
@@ -73,6 +99,26 @@ pub struct KeptPair {
 }
 
 /// A removed record of which something is not as the list says.
+///
+/// # Example
+///
+/// ```
+/// use simdb::dedup::{Audit, Dedup, FaultKind};
+/// # let directory = tempfile::tempdir()?;
+/// # let [input, clean, removed] = ["in.tsv", "clean.tsv", "removed.jsonl"].map(|name| directory.path().join(name));
+/// # let text = "one two three four five six seven eight nine ten eleven twelve thirteen";
+/// # std::fs::write(&input, format!("a\t{text}\nb\t{text}\n"))?;
+///
+/// Dedup::new([&input], &clean).removed(&removed).run(|_event| {})?;
+/// // Somebody changes the list.
+/// let list = std::fs::read_to_string(&removed)?.replace("\"distance\":0", "\"distance\":3");
+/// std::fs::write(&removed, list)?;
+/// let report = Audit::new([&clean], &removed).run(|_event| {})?;
+/// let fault = &report.faulty[0];
+/// assert_eq!((fault.kind, fault.line, fault.told.distance), (FaultKind::NotAsTold, 1, 3));
+/// assert_eq!(fault.found.map(|(distance, _)| distance), Some(0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AuditFault {
@@ -87,6 +133,8 @@ pub struct AuditFault {
 }
 
 /// What is wrong with a removed record.
+///
+/// See the example of [`AuditFault`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum FaultKind {
@@ -119,6 +167,8 @@ impl FaultKind {
 }
 
 /// What came of all records of the inputs.
+///
+/// See the example of [`AuditReport`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InputRecords {

@@ -30,6 +30,24 @@ const REPORT: &str = "report";
 const BATCH: usize = 5_000;
 
 /// Cleans a corpus: copies the records of some inputs that are no near-duplicates of others.
+///
+/// # Example
+///
+/// ```
+/// use simdb::dedup::Dedup;
+/// use simdb::{Clustering, Survivor};
+/// # let directory = tempfile::tempdir()?;
+/// # let [input, output, removed] = ["in.tsv", "clean.tsv", "removed.jsonl"].map(|name| directory.path().join(name));
+/// # let text = "one two three four five six seven eight nine ten eleven twelve thirteen";
+/// # std::fs::write(&input, format!("a.example/?from=news\t{text}\na.example\t{text}\n"))?;
+///
+/// let clustering = Clustering::new().survivor([Survivor::ShortestKey]);
+/// let totals = Dedup::new([&input], &output).clustering(clustering).removed(&removed).run(|_event| {})?;
+/// assert_eq!((totals.records, totals.kept(), totals.removed_as_equal), (2, 1, 1));
+/// assert!(std::fs::read_to_string(&output)?.starts_with("a.example\t"));
+/// assert!(std::fs::read_to_string(&removed)?.contains("a.example/?from=news"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Dedup {
     pub(super) inputs: Vec<PathBuf>,
@@ -594,6 +612,27 @@ fn remove_inputs(database: &Database, inputs: &BTreeSet<usize>) -> Result<()> {
 }
 
 /// Records that are near-duplicates.
+///
+/// # Example
+///
+/// ```
+/// use simdb::dedup::Dedup;
+/// # let directory = tempfile::tempdir()?;
+/// # let [input, output] = ["pages.tsv", "clean.tsv"].map(|name| directory.path().join(name));
+/// # let text = "one two three four five six seven eight nine ten eleven twelve thirteen";
+/// # std::fs::write(&input, format!("a\t{text}\nb\t{text}\n"))?;
+///
+/// let mut groups = Vec::new();
+/// let dedup = Dedup::new([&input], &output);
+/// dedup.groups(|_event| {}, |group| {
+///     groups.push(group);
+///     Ok(())
+/// })?;
+/// let group = &groups[0];
+/// assert_eq!(group.records[group.survivor].key.as_deref(), Some(&b"a"[..]));
+/// assert_eq!((group.records[1].number, group.records[1].distance), (Some(2), 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DedupGroup {
@@ -604,6 +643,8 @@ pub struct DedupGroup {
 }
 
 /// A record of a group.
+///
+/// See the example of [`DedupGroup`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GroupedRecord {

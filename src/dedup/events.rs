@@ -14,6 +14,25 @@ use crate::error::{Error, Result};
 use crate::ingest::{Fingerprinting, ReadOptions, Record, RecordId, Records, Rejected, Stop};
 
 /// An event of [`Dedup::run`](super::Dedup::run).
+///
+/// # Example
+///
+/// ```
+/// use simdb::dedup::{Dedup, DedupEvent, DedupStep};
+/// # let directory = tempfile::tempdir()?;
+/// # let [input, output] = ["pages.jsonl", "clean.jsonl"].map(|name| directory.path().join(name));
+/// # std::fs::write(&input, "{\"key\": \"a\", \"text\": \"one\"}\nno JSON\n")?;
+///
+/// let mut not_judged = Vec::new();
+/// let totals = Dedup::new([&input], &output).run(|event| match event {
+///     DedupEvent::Rejected(rejected) => not_judged.push(rejected.line),
+///     DedupEvent::Failed { error, .. } => eprintln!("{error}"),
+///     DedupEvent::Progress { step: DedupStep::Writing, done, all } => eprintln!("{done} of {all} bytes"),
+///     _ => {}
+/// })?;
+/// assert_eq!((not_judged, totals.rejected), (vec![Some(2)], 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DedupEvent<'e> {
@@ -41,6 +60,8 @@ pub enum DedupEvent<'e> {
 pub(super) type Observe<'o> = &'o mut dyn FnMut(DedupEvent<'_>);
 
 /// The steps of a cleaning.
+///
+/// See the example of [`DedupEvent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DedupStep {
@@ -55,6 +76,8 @@ pub enum DedupStep {
 }
 
 /// What came of a cleaning.
+///
+/// See the example of [`Dedup`](super::Dedup).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DedupTotals {
@@ -103,6 +126,24 @@ impl DedupEvent<'_> {
 }
 
 /// A cleaning that is about to end: what was removed, for a report.
+///
+/// # Example
+///
+/// ```
+/// use simdb::dedup::Dedup;
+/// # let directory = tempfile::tempdir()?;
+/// # let [input, output, report] = ["pages.tsv", "clean.tsv", "report.txt"].map(|name| directory.path().join(name));
+/// # let text = "one two three four five six seven eight nine ten eleven twelve thirteen";
+/// # std::fs::write(&input, format!("a\t{text}\nb\t{text}\n"))?;
+///
+/// let dedup = Dedup::new([&input], &output).report(&report, |removals| {
+///     let totals = removals.totals();
+///     Ok(format!("{} of {} records were removed\n", totals.removed, totals.records).into_bytes())
+/// });
+/// dedup.run(|_event| {})?;
+/// assert_eq!(std::fs::read_to_string(&report)?, "1 of 2 records were removed\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Removals<'r> {
     inputs: &'r [PathBuf],

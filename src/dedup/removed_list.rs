@@ -12,6 +12,8 @@ use crate::error::{Error, Result, path_name};
 use crate::fingerprint::Fingerprint;
 
 /// A removed record, as the list tells it.
+///
+/// See the example of [`RemovedRecords`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RemovedRecord {
@@ -26,6 +28,8 @@ pub struct RemovedRecord {
 }
 
 /// Where a record is, and what it is called.
+///
+/// See the example of [`RemovedRecords`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ListedRecord {
@@ -36,6 +40,25 @@ pub struct ListedRecord {
 }
 
 /// The lines of a list that [`Dedup::removed`](super::Dedup::removed) names. After an error it ends.
+///
+/// # Example
+///
+/// ```
+/// use simdb::dedup::{Dedup, RemovedRecords};
+/// # let directory = tempfile::tempdir()?;
+/// # let [input, output, list] = ["in.tsv", "clean.tsv", "removed.jsonl"].map(|name| directory.path().join(name));
+/// # let text = "one two three four five six seven eight nine ten eleven twelve thirteen";
+/// # std::fs::write(&input, format!("a\t{text}\nb\t{text}\n"))?;
+///
+/// Dedup::new([&input], &output).removed(&list).run(|_event| {})?;
+/// let mut removed = Vec::new();
+/// for line in RemovedRecords::open(&list)? {
+///     let line = line?;
+///     removed.push((line.record.key, line.survivor.key, line.distance));
+/// }
+/// assert_eq!(removed, [(Some(b"b".to_vec()), Some(b"a".to_vec()), 0)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct RemovedRecords {
     path: PathBuf,

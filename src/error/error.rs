@@ -12,6 +12,24 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// [`source()`](std::error::Error::source).
 ///
 /// An error can be cloned, so that one failure reaches everybody whom it concerns. Clones share the cause.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Database, Error, OpenOptions};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.simdb");
+///
+/// let error = Database::open(&path, &OpenOptions::new()).expect_err("there is no file yet");
+/// assert!(matches!(&error, Error::NotFound { path: missing } if *missing == path));
+/// println!("{error}");
+/// let mut cause = std::error::Error::source(&error);
+/// while let Some(error) = cause {
+///     println!("because of this: {error}");
+///     cause = error.source();
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -343,6 +361,25 @@ pub enum Error {
 }
 
 /// What a caller can do about an [`Error`]: the same for all errors of a kind.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{CreateOptions, Database, ErrorKind, OpenOptions};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.simdb");
+///
+/// let database = Database::create(&path, &CreateOptions::new())?;
+/// let opened_again = Database::open(&path, &OpenOptions::new());
+/// let advice = match opened_again.map_err(|error| error.kind()) {
+///     Ok(_) => "go on",
+///     Err(ErrorKind::Busy) => "try again later",
+///     Err(ErrorKind::Damaged) => "salvage the file",
+///     Err(_) => "tell the user",
+/// };
+/// assert_eq!(advice, "try again later");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -380,6 +417,22 @@ pub enum ErrorKind {
 }
 
 /// Who has a database open, as far as the system tells.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{CreateOptions, Database, Error, Holder, OpenOptions};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.simdb");
+///
+/// let database = Database::create(&path, &CreateOptions::new())?;
+/// match Database::open(&path, &OpenOptions::new()) {
+///     Err(Error::Busy { holder: Holder::Process(number), .. }) => println!("process {number} has it open"),
+///     Err(Error::Busy { holder, .. }) => assert_eq!(holder, Holder::ThisProcess),
+///     opened => panic!("{opened:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Holder {

@@ -14,6 +14,23 @@ use crate::text;
 ///
 /// Tokens are those of the text schemes: words, and single characters in scripts without spaces, of the
 /// normalised text: of HTML, of the visible text.
+///
+/// # Example
+///
+/// ```
+/// use simdb::eval::Corpus;
+/// use simdb::ingest::{ReadOptions, Records};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.tsv");
+/// # std::fs::write(&path, "a\tone page\nb\tanother page\nc\ta third page\na\tonce more\nno tab\n")?;
+///
+/// let mut rejected_lines = Vec::new();
+/// let records = Records::open([&path], ReadOptions::new())?;
+/// let corpus = Corpus::read(records, |rejected| rejected_lines.push(rejected.line))?;
+/// assert_eq!((corpus.len(), corpus.pairs()), (3, 3));
+/// assert_eq!((corpus.repeated(), rejected_lines), (1, vec![Some(5)]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Corpus {
     pub(super) documents: Vec<Entry>,

@@ -3,6 +3,16 @@
 use super::method::Scale;
 
 /// A band of Jaccard similarities of 4-token shingles, and the pairs in it.
+///
+/// # Example
+///
+/// ```
+/// use simdb::eval::Band;
+///
+/// let band = Band { pairs: 4, found: 3 };
+/// assert_eq!(band.recall(), Some(0.75));
+/// assert_eq!(Band::default().recall(), None);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Band {
     /// The pairs in the band.
@@ -23,6 +33,19 @@ impl Band {
 }
 
 /// The pairs that people have judged, and which of them matched.
+///
+/// # Example
+///
+/// ```
+/// use simdb::eval::{Band, Verdicts};
+///
+/// let verdicts = Verdicts {
+///     same: Band { pairs: 8, found: 6 },
+///     different: Band { pairs: 5, found: 2 },
+/// };
+/// assert_eq!((verdicts.same.recall(), verdicts.precision()), (Some(0.75), Some(0.75)));
+/// assert_eq!(verdicts.f1(), Some(0.75));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdicts {
     /// Those that people call the same.
@@ -49,6 +72,21 @@ impl Verdicts {
 }
 
 /// A method at one threshold.
+///
+/// # Example
+///
+/// ```
+/// use simdb::eval::{Band, Point};
+///
+/// let point = Point {
+///     threshold: 3.0,
+///     bands: [(10, 10), (10, 9), (10, 6), (10, 1)].map(|(pairs, found)| Band { pairs, found }),
+///     unrelated: Band { pairs: 500_000, found: 1 },
+///     verdicts: None,
+/// };
+/// assert_eq!(point.recall_from_80(), Some(0.95));
+/// assert_eq!(point.false_per_million(), Some(2.0));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Point {
     /// The largest distance that matches, or the least similarity or number of equal parts.
@@ -80,6 +118,8 @@ impl Point {
 
 /// How far estimates of the Jaccard similarity of 4-token shingles are off: over the pairs of the bands whose
 /// similarity, computed from the texts, is 0.5 or more. Whether a pair is a candidate does not matter.
+///
+/// See the example of [`Curve`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EstimateError {
     /// The pairs. A pair with a text that is too short for an estimate is not among them.
@@ -105,6 +145,29 @@ impl EstimateError {
 }
 
 /// A method, measured.
+///
+/// # Example
+///
+/// ```
+/// use simdb::eval::{Labels, Settings, Yardstick};
+/// # use simdb::eval::Corpus;
+/// # use simdb::ingest::{ReadOptions, Records};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.tsv");
+/// # let page = "one two three four five six seven eight nine ten eleven twelve";
+/// # std::fs::write(&path, format!("a\t{page}\nb\t{page}\nc\tnothing of all this is in the third page\n"))?;
+/// # let corpus = Corpus::read(Records::open([&path], ReadOptions::new())?, |_| {})?;
+///
+/// let yardstick = Yardstick::new(&corpus, &Labels::default());
+/// let curve = yardstick.measure("minwise-1+sketch".parse()?, &Settings::default());
+/// assert_eq!((&curve.method[..], curve.threshold_name()), ("minwise-1+sketch", "similarity"));
+/// let loosest = curve.at_one_false().ok_or("there is no such point")?;
+/// assert_eq!((loosest.bands[0].found, loosest.unrelated.found), (1, 0));
+/// // Two pages have the same text. So the estimate is right.
+/// let error = curve.estimate_error.ok_or("sketches give estimates")?;
+/// assert_eq!((error.pairs, error.rmse), (1, 0.0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Curve {
     /// The name of the method.

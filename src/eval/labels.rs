@@ -9,6 +9,27 @@ use crate::ingest::lines_of;
 
 /// Which labels mean that two documents are the same, and which that they are different. Other labels judge
 /// nothing.
+///
+/// # Example
+///
+/// ```
+/// use simdb::eval::{Judgements, Labels, Yardstick};
+/// # use simdb::eval::Corpus;
+/// # use simdb::ingest::{ReadOptions, Records};
+/// # let directory = tempfile::tempdir()?;
+/// # let [pages, labels] = ["pages.tsv", "labels.tsv"].map(|name| directory.path().join(name));
+/// # std::fs::write(&pages, "a\tone page\nb\tanother page\nc\ta third page\n")?;
+/// # let corpus = Corpus::read(Records::open([&pages], ReadOptions::new())?, |_| {})?;
+///
+/// std::fs::write(&labels, "a\tb\tcopy\na\tc\tother\n")?;
+/// let judgements = Judgements {
+///     same: vec!["copy".to_owned()],
+///     different: vec!["other".to_owned()],
+/// };
+/// let labels = Labels::read(&labels, &corpus, &judgements)?;
+/// assert!(Yardstick::new(&corpus, &labels).has_verdicts());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Judgements {
     /// By default `same`, `1`, `yes`, `true` and `duplicate`.
@@ -40,6 +61,24 @@ impl Judgements {
 }
 
 /// Labelled pairs of documents. The default has none.
+///
+/// # Example
+///
+/// ```
+/// use simdb::eval::{Judgements, Labels};
+/// # use simdb::eval::Corpus;
+/// # use simdb::ingest::{ReadOptions, Records};
+/// # let directory = tempfile::tempdir()?;
+/// # let [pages, labels] = ["pages.tsv", "labels.tsv"].map(|name| directory.path().join(name));
+/// # std::fs::write(&pages, "a\tone page\nb\tanother page\nc\ta third page\n")?;
+/// # let corpus = Corpus::read(Records::open([&pages], ReadOptions::new())?, |_| {})?;
+///
+/// std::fs::write(&labels, "id_a\tid_b\tlabel\na\tb\tsame\na\tc\tunsure\na\td\tdifferent\n")?;
+/// let labels = Labels::read(&labels, &corpus, &Judgements::default())?;
+/// assert_eq!(labels.unjudged(), 1);
+/// assert_eq!(labels.unknown_keys(), [(4, "d".to_owned())]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Labels {
     pairs: Vec<Labelled>,

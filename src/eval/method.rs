@@ -13,6 +13,26 @@ use crate::sketch::SketchSize;
 use crate::text::{Fingerprinter, Scheme, TextMeasure};
 
 /// The settings of the methods.
+///
+/// # Example
+///
+/// ```
+/// use simdb::eval::{Labels, Settings, Yardstick};
+/// # use simdb::eval::Corpus;
+/// # use simdb::ingest::{ReadOptions, Records};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.tsv");
+/// # std::fs::write(&path, "a\tone page\nb\tanother page\n")?;
+/// # let corpus = Corpus::read(Records::open([&path], ReadOptions::new())?, |_| {})?;
+///
+/// let settings = Settings {
+///     max_distance: 24,
+///     ..Settings::default()
+/// };
+/// let curve = Yardstick::new(&corpus, &Labels::default()).measure("minwise-1".parse()?, &settings);
+/// assert_eq!(curve.points.last().map(|point| point.threshold), Some(24.0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The largest distance of fingerprints. 16 by default.
@@ -46,6 +66,18 @@ impl Default for Settings {
 /// bytes, `minwise-1+sketch` and `minwise-1+sketch32`. Their thresholds are similarities. `minwise-1+sketch@0.7` has
 /// distances as thresholds, and takes only pairs whose sketches estimate a similarity of 0.7 or more. Others are `exact`, `minwise-hash`, `bottom-k`,
 /// `supershingles`, `i-match`, `i-match-k`, `random-projection`, `spotsigs`, `henzinger`, `words` and `cosine`.
+///
+/// # Example
+///
+/// ```
+/// use simdb::eval::MethodName;
+///
+/// let method: MethodName = "minwise-1+sketch@0.7".parse()?;
+/// assert_eq!(method.to_string(), "minwise-1+sketch@0.7");
+/// assert!(MethodName::all().any(|method| method.to_string() == "spotsigs"));
+/// assert!("soundex".parse::<MethodName>().is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MethodName(Kind);
 

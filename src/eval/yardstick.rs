@@ -17,6 +17,26 @@ const RELATED: f64 = 0.5;
 /// The bands hold the pairs of the labels, by the similarity that the labels give. Without such labels, they
 /// hold all pairs of documents by the similarity that is computed. Unrelated pairs are always told by the
 /// computed similarity.
+///
+/// # Example
+///
+/// ```
+/// use simdb::eval::{Labels, Settings, Yardstick};
+/// # use simdb::eval::Corpus;
+/// # use simdb::ingest::{ReadOptions, Records};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.tsv");
+/// # let page = "one two three four five six seven eight nine ten eleven twelve";
+/// # std::fs::write(&path, format!("a\t{page}\nb\t{page}\nc\tnothing of all this is in the third page\n"))?;
+/// # let corpus = Corpus::read(Records::open([&path], ReadOptions::new())?, |_| {})?;
+///
+/// // Two of the three pages have the same text.
+/// let yardstick = Yardstick::new(&corpus, &Labels::default());
+/// assert_eq!((yardstick.bands(), yardstick.unrelated()), ([1, 0, 0, 0], 2));
+/// let curve = yardstick.measure("exact".parse()?, &Settings::default());
+/// assert_eq!(curve.points[0].bands[0].recall(), Some(1.0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Yardstick<'c> {
     corpus: &'c Corpus,

@@ -11,6 +11,26 @@ use crate::text::{Fingerprinter, Scheme, Syntax, visible_text};
 
 /// Which contents a database takes. It takes texts if its scheme makes fingerprints from texts. It takes
 /// ready fingerprints if its scheme does not, or if the caller has named the scheme that made them.
+///
+/// # Example
+///
+/// ```
+/// use simdb::Scheme;
+/// use simdb::ingest::{Fingerprinting, Reason, ReadOptions, Records};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.jsonl");
+///
+/// let lines = [r#"{"key": "a", "text": "one two"}"#, r#"{"key": "b", "fingerprint": "00000000000000ff"}"#];
+/// std::fs::write(&path, lines.join("\n"))?;
+/// let rule = Fingerprinting::new(Scheme::Minwise1, None)?;
+/// let mut records = Records::open([&path], ReadOptions::new())?;
+/// let documents = records.next_chunk(|record| record.into_document(rule))?;
+/// assert!(documents[0].is_ok());
+/// // Nobody has said how that fingerprint was made.
+/// let rejected = documents[1].as_ref().expect_err("a ready fingerprint");
+/// assert!(matches!(rejected.reason, Reason::FingerprintInScheme { .. }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Fingerprinting {
     scheme: Scheme,

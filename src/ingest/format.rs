@@ -16,6 +16,23 @@ use super::unreadable::kind_of_many;
 use crate::error::{Error, Result, path_name};
 
 /// How an input is cut into records.
+///
+/// # Example
+///
+/// ```
+/// use simdb::ingest::{InputFormat, ReadOptions, Record, Records, Rejected};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("list.txt");
+///
+/// std::fs::write(&path, "the first document\nthe second document\n")?;
+/// let mut found = Vec::new();
+/// for format in [InputFormat::Auto, InputFormat::Lines] {
+///     let mut records = Records::open([&path], ReadOptions::new().format(format))?;
+///     found.push(records.next_chunk(Ok::<Record, Rejected>)?.len());
+/// }
+/// assert_eq!(found, [1, 2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]

@@ -33,6 +33,26 @@ pub(super) struct Settings {
 }
 
 /// Ingests records into a database.
+///
+/// # Example
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use simdb::Policy;
+/// use simdb::ingest::{Ingest, ReadOptions, Records};
+/// # use simdb::{CreateOptions, Database};
+/// # let directory = tempfile::tempdir()?;
+/// # let database = Database::create(directory.path().join("pages.simdb"), &CreateOptions::new())?;
+/// # let path = directory.path().join("pages.tsv");
+/// # let text = "one two three four five six seven eight nine ten eleven twelve thirteen";
+/// # std::fs::write(&path, format!("a\t{text}\nb\t{text}\n"))?;
+///
+/// let ingest = Ingest::new(&database).policy(Policy::skip()).batch(1_000);
+/// let records = Records::open([&path], ReadOptions::new())?;
+/// let ingested = ingest.run(records, |_event| ControlFlow::Continue(()))?;
+/// assert_eq!((ingested.now.inserted, ingested.now.skipped), (1, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Ingest<'d> {
     database: &'d Database,
@@ -230,6 +250,33 @@ impl<'d> Ingest<'d> {
 ///
 /// The events of a batch come before its commit. If the program is stopped in between, they come again when the
 /// ingestion goes on. So none is lost, and some may come twice.
+///
+/// # Example
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use simdb::ingest::{Event, Ingest, ReadOptions, Records};
+/// # use simdb::{CreateOptions, Database};
+/// # let directory = tempfile::tempdir()?;
+/// # let database = Database::create(directory.path().join("pages.simdb"), &CreateOptions::new())?;
+/// # let path = directory.path().join("pages.tsv");
+/// # let text = "one two three four five six seven eight nine ten eleven twelve thirteen";
+/// # std::fs::write(&path, format!("a\t{text}\nb\t{text}\nno tab\n"))?;
+///
+/// let mut told = Vec::new();
+/// let records = Records::open([&path], ReadOptions::new())?;
+/// Ingest::new(&database).run(records, |event| {
+///     match event {
+///         Event::Duplicate { document, .. } => told.push(format!("{:?} is near to another", document.key())),
+///         Event::Rejected(rejected) => told.push(rejected.reason.to_string()),
+///         Event::Committed { totals } => told.push(format!("{} documents", totals.documents)),
+///         _ => {}
+///     }
+///     ControlFlow::Continue(())
+/// })?;
+/// assert_eq!(told, ["[98] is near to another", "the line has no tab between key and content", "2 documents"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'e> {
@@ -281,6 +328,31 @@ pub enum Event<'e> {
 }
 
 /// How an input is read, if it or another of its name was read before.
+///
+/// # Example
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use simdb::ingest::{Event, Ingest, ReadOptions, Records};
+/// # use simdb::ingest::Resumed;
+/// # use simdb::{CreateOptions, Database};
+/// # let directory = tempfile::tempdir()?;
+/// # let database = Database::create(directory.path().join("pages.simdb"), &CreateOptions::new())?;
+/// # let path = directory.path().join("pages.tsv");
+///
+/// let mut told = Vec::new();
+/// for content in ["a\tone page\n", "a\tone page\nb\tanother page\n", "c\ta third page\n"] {
+///     std::fs::write(&path, content)?;
+///     Ingest::new(&database).run(Records::open([&path], ReadOptions::new())?, |event| {
+///         if let Event::Source { resumed, .. } = event {
+///             told.push(resumed);
+///         }
+///         ControlFlow::Continue(())
+///     })?;
+/// }
+/// assert_eq!(told, [Resumed::Grown, Resumed::Changed]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Resumed {
@@ -303,6 +375,28 @@ pub enum Resumed {
 }
 
 /// What an ingestion has done.
+///
+/// # Example
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use simdb::ingest::{Ingest, ReadOptions, Records};
+/// # use simdb::{CreateOptions, Database};
+/// # let directory = tempfile::tempdir()?;
+/// # let database = Database::create(directory.path().join("pages.simdb"), &CreateOptions::new())?;
+/// # let path = directory.path().join("pages.tsv");
+/// # std::fs::write(&path, "a\tone page\nb\tanother page\n")?;
+///
+/// let mut documents = Vec::new();
+/// for unchanged in [0, 1] {
+///     let records = Records::open([&path], ReadOptions::new())?;
+///     let ingested = Ingest::new(&database).run(records, |_event| ControlFlow::Continue(()))?;
+///     documents.push((ingested.now.documents, ingested.in_all.documents));
+///     assert_eq!((ingested.unchanged, ingested.failed), (unchanged, 0));
+/// }
+/// assert_eq!(documents, [(2, 2), (0, 2)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ingested {

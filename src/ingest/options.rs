@@ -8,6 +8,25 @@ use super::stored_bytes::Stop;
 use crate::text::Unit;
 
 /// How inputs are read.
+///
+/// # Example
+///
+/// ```
+/// use simdb::ingest::{ReadOptions, Records};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.jsonl");
+///
+/// std::fs::write(&path, r#"{"address": "a.example", "body": "the text of a page"}"#)?;
+/// let options = ReadOptions::new().key_field("address").text_field("body").max_record_bytes(1 << 20);
+/// let mut records = Records::open([&path], options)?;
+/// let mut chunk = records.next_chunk(|record| {
+///     let key = record.key().map(<[u8]>::to_vec);
+///     Ok::<_, simdb::Error>((key, record.into_text()?))
+/// })?;
+/// let read = chunk.remove(0)?;
+/// assert_eq!(read, (Some(b"a.example".to_vec()), "the text of a page".to_owned()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadOptions {
     pub(super) format: InputFormat,

@@ -24,6 +24,30 @@ use crate::sketch::Sketch;
 use crate::text::{MOST_UNITS, Syntax, Unit, unit_key, visible_paragraphs};
 
 /// One record of an input, from which a document is made.
+///
+/// # Example
+///
+/// ```
+/// use simdb::Scheme;
+/// use simdb::ingest::{Fingerprinting, ReadOptions, Records};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.tsv");
+///
+/// std::fs::write(&path, "page\tone two three four five six seven eight nine ten\nnote\tone two\n")?;
+/// let rule = Fingerprinting::new(Scheme::Minwise1, None)?;
+/// let mut records = Records::open([&path], ReadOptions::new())?;
+/// let chunk = records.next_chunk(|record| {
+///     let judged = record.fingerprint_and_sketch(rule)?;
+///     Ok::<_, simdb::Error>((record.key().map(<[u8]>::to_vec), judged.is_some()))
+/// })?;
+/// let mut is_judged = Vec::new();
+/// for record in chunk {
+///     is_judged.push(record?);
+/// }
+/// // The note is too short to judge.
+/// assert_eq!(is_judged, [(Some(b"page".to_vec()), true), (Some(b"note".to_vec()), false)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     position: Position,
@@ -270,6 +294,26 @@ fn is_named_by_path(format: InputFormat) -> bool {
 
 /// The units of a record, in order: records of one paragraph or one sentence, or the whole record. The key of a
 /// paragraph or a sentence is that of the record, `#`, and its number, from 1.
+///
+/// # Example
+///
+/// ```
+/// use simdb::Unit;
+/// use simdb::ingest::{ReadOptions, Records};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.tsv");
+///
+/// std::fs::write(&path, "page\tThe river rose. Schools stay closed.\n")?;
+/// let mut records = Records::open([&path], ReadOptions::new().unit(Unit::Sentence))?;
+/// let mut keys = Vec::new();
+/// for units in records.next_chunk(|record| Ok::<_, simdb::Error>(record.into_units()?))? {
+///     for unit in units? {
+///         keys.push(unit.key().map(<[u8]>::to_vec));
+///     }
+/// }
+/// assert_eq!(keys, [Some(b"page#1".to_vec()), Some(b"page#2".to_vec())]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Units(State);
 
 enum State {

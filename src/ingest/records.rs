@@ -24,6 +24,35 @@ use crate::source::{Reached, Source};
 use crate::text::{Scheme, Unit};
 
 /// The records of some inputs, in order.
+///
+/// # Example
+///
+/// ```
+/// use simdb::Scheme;
+/// use simdb::ingest::{Fingerprinting, ReadOptions, Records};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.tsv");
+/// # std::fs::write(&path, "a\tone page\nno tab\nb\tanother page\n")?;
+///
+/// let rule = Fingerprinting::new(Scheme::Minwise1, None)?;
+/// let mut records = Records::open([&path], ReadOptions::new())?;
+/// let mut documents = Vec::new();
+/// let mut rejected = Vec::new();
+/// loop {
+///     let chunk = records.next_chunk(|record| record.into_document(rule))?;
+///     if chunk.is_empty() {
+///         break;
+///     }
+///     for document in chunk {
+///         match document {
+///             Ok(document) => documents.push(document),
+///             Err(reason) => rejected.push(reason),
+///         }
+///     }
+/// }
+/// assert_eq!((documents.len(), rejected.len()), (2, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Records {
     paths: Vec<PathBuf>,
@@ -565,6 +594,40 @@ fn has_failed(raw: &Raw) -> bool {
 }
 
 /// A record of an input, or its end, and the place behind it.
+///
+/// # Example
+///
+/// ```
+/// use simdb::ingest::{Fingerprinting, ReadOptions, Records, Resumed};
+/// # use simdb::{CreateOptions, Database};
+/// # let directory = tempfile::tempdir()?;
+/// # let database = Database::create(directory.path().join("pages.simdb"), &CreateOptions::new())?;
+/// # let path = directory.path().join("pages.tsv");
+/// # std::fs::write(&path, "a\tone page\nb\tanother page\n")?;
+///
+/// let rule = Fingerprinting::new(database.scheme(), None)?;
+/// let mut records = Records::open([&path], ReadOptions::new())?;
+/// let mut txn = database.begin_write()?;
+/// loop {
+///     let chunk = records.next_read(|record| Ok::<_, simdb::Error>(record.into_document(rule)?))?;
+///     if chunk.is_empty() {
+///         break;
+///     }
+///     for read in chunk {
+///         if let Some(document) = read.record {
+///             txn.insert(&document?)?;
+///         }
+///         if let Some(reached) = read.reached {
+///             txn.reach(&reached)?;
+///         }
+///     }
+/// }
+/// txn.commit()?;
+/// // Whoever reads the same input later knows that it was read to its end.
+/// let mut records = Records::open([&path], ReadOptions::new())?;
+/// assert_eq!(records.resume(&database.snapshot()?)?, [Resumed::PassedOver]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ReadRecord<T, E> {

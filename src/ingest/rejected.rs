@@ -11,6 +11,23 @@ use crate::text::{Scheme, Unit};
 
 /// A record that cannot be taken: where it is in the input, and why. Or an input that cannot be read, or not further:
 /// then the reason is [`Reason::Input`].
+///
+/// # Example
+///
+/// ```
+/// use simdb::ingest::{Reason, ReadOptions, Record, Records, Rejected};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.tsv");
+///
+/// std::fs::write(&path, "a\tone page\nno tab\n")?;
+/// let mut records = Records::open([&path], ReadOptions::new())?;
+/// let chunk = records.next_chunk(Ok::<Record, Rejected>)?;
+/// let rejected = chunk[1].as_ref().expect_err("a line without a tab");
+/// assert!(matches!(rejected.reason, Reason::NoTab));
+/// assert_eq!((rejected.line, rejected.offset, rejected.reason.kind()), (Some(2), None, "no-tab"));
+/// assert!(rejected.to_string().ends_with("pages.tsv, line 2: the line has no tab between key and content"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Rejected {
@@ -27,6 +44,8 @@ pub struct Rejected {
 }
 
 /// Where a record begins that is no line.
+///
+/// See the example of [`Rejected`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Offset {
@@ -77,6 +96,8 @@ impl From<Rejected> for Error {
 }
 
 /// Why a record cannot be taken.
+///
+/// See the example of [`Rejected`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Reason {

@@ -18,6 +18,27 @@ use crate::error::{Error, Result};
 use crate::source::{Ignored, Numbers, Place, Source, SourceRecord, Totals};
 
 /// Which inputs are read again.
+///
+/// # Example
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use simdb::ingest::{Ingest, ReadOptions, Records, Reread};
+/// # use simdb::{CreateOptions, Database};
+/// # let directory = tempfile::tempdir()?;
+/// # let database = Database::create(directory.path().join("pages.simdb"), &CreateOptions::new())?;
+/// # let path = directory.path().join("pages.tsv");
+/// # std::fs::write(&path, "a\tone page\n")?;
+///
+/// let mut documents_read = Vec::new();
+/// for reread in [Reread::Nothing, Reread::Nothing, Reread::All] {
+///     let records = Records::open([&path], ReadOptions::new())?;
+///     let ingest = Ingest::new(&database).reread(reread);
+///     documents_read.push(ingest.run(records, |_event| ControlFlow::Continue(()))?.now.documents);
+/// }
+/// assert_eq!(documents_read, [1, 0, 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reread {
     /// None: reading goes on where it stopped.

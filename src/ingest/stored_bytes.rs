@@ -137,6 +137,22 @@ impl Read for StoredBytes {
 }
 
 /// The progress of reading. Clones share the count.
+///
+/// # Example
+///
+/// ```
+/// use simdb::ingest::{ReadOptions, Record, Records, Rejected};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.tsv");
+///
+/// std::fs::write(&path, "a\tone page\n")?;
+/// let mut records = Records::open([&path], ReadOptions::new())?;
+/// let progress = records.progress();
+/// assert_eq!((progress.bytes_read(), progress.bytes_total()), (0, Some(11)));
+/// while !records.next_chunk(Ok::<Record, Rejected>)?.is_empty() {}
+/// assert_eq!(progress.bytes_read(), 11);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     read: Arc<AtomicU64>,

@@ -59,6 +59,27 @@ impl Times {
 ///
 /// The times are counted in buckets. The bound of the first bucket is 250 nanoseconds, and each further bound is twice
 /// the one before, up to 67 seconds. The last bucket has no bound.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use simdb::{Document, Fingerprint};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+/// # let mut txn = database.begin_write()?;
+/// # txn.insert(&Document::new("page", Fingerprint::from_bits(7)))?;
+/// # txn.commit()?;
+///
+/// let times = database.metrics().commit_times;
+/// assert_eq!((times.count(), times.mean()), (1, Some(times.sum())));
+/// assert!(times.quantile(0.99) > Some(Duration::ZERO));
+/// let counted: u64 = times.buckets().map(|(_bound, count)| count).sum();
+/// assert_eq!(counted, times.count());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     counts: Vec<u64>,

@@ -12,6 +12,27 @@ pub(super) const DISTANCES: usize = 65;
 /// It is plain data. [`Metrics::prometheus`] prints it for the monitoring of a crawler. The numbers are read one after
 /// the other while others work, so two of them may be some operations apart. What other handles or processes did
 /// before is not counted.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint, Policy};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let mut txn = database.begin_write()?;
+/// for key in ["a", "b", "c"] {
+///     txn.insert_if_new(&Document::new(key, Fingerprint::from_bits(7)), &Policy::skip())?;
+/// }
+/// txn.commit()?;
+/// let metrics = database.metrics();
+/// assert_eq!((metrics.documents, metrics.documents_per_commit()), (1, Some(1.0)));
+/// assert_eq!((metrics.verdicts.inserted, metrics.verdicts.skipped), (1, 2));
+/// assert_eq!(metrics.verdicts.nearest[0], 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Metrics {
@@ -105,6 +126,8 @@ pub struct Metrics {
 }
 
 /// The verdicts of committed transactions since a handle was opened.
+///
+/// See the example of [`Metrics`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verdicts {

@@ -47,6 +47,30 @@ const BYTES_TOGETHER: usize = 8 << 20;
 /// | `payload` | BINARY | only if it is asked for |
 ///
 /// The metadata of the file says what the database is like, so that [`Import`](super::Import) makes the same again.
+///
+/// # Example
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use simdb::parquet::Export;
+/// use simdb::{Document, Fingerprint};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let page = Document::new("page", Fingerprint::from_bits(7)).with_payload("a payload");
+/// let mut txn = database.begin_write()?;
+/// txn.insert(&page)?;
+/// txn.commit()?;
+/// let snapshot = database.snapshot()?;
+/// let path = directory.path().join("pages.parquet");
+/// let exported = Export::of(&snapshot).run(&path, |_, _| ControlFlow::Continue(()))?;
+/// assert_eq!((exported.documents, exported.payloads_left_out), (1, 1));
+/// let all = Export::of(&snapshot).payloads(true).replace(true);
+/// assert_eq!(all.run(&path, |_, _| ControlFlow::Continue(()))?.payloads_left_out, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Export<'s> {
     snapshot: &'s Snapshot,
@@ -55,6 +79,8 @@ pub struct Export<'s> {
 }
 
 /// What was exported.
+///
+/// See the example of [`Export`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Exported {

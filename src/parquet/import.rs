@@ -40,6 +40,34 @@ const TOGETHER: usize = 4096;
 /// Parquet files with documents: those that [`Export`](super::Export) has written, or files of another program that
 /// have the columns `key` and `fp`. The other columns of an export are read if they are there, and all others are
 /// passed over. In a directory, the scope may be in the names of directories: `scope=news/part-0.parquet`.
+///
+/// # Example
+///
+/// ```
+/// use simdb::parquet::Import;
+/// # use std::ops::ControlFlow;
+/// # use simdb::parquet::Export;
+/// # use simdb::{Document, Fingerprint};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+/// # let mut txn = database.begin_write()?;
+/// # txn.insert(&Document::new("page", Fingerprint::from_bits(7)))?;
+/// # txn.commit()?;
+/// # let path = directory.path().join("pages.parquet");
+/// # Export::of(&database.snapshot()?).run(&path, |_, _| ControlFlow::Continue(()))?;
+///
+/// let import = Import::open([&path])?;
+/// assert_eq!((import.rows(), import.scheme()), (1, Some(Scheme::External)));
+/// let mut txn = database.begin_write()?;
+/// for document in import.documents() {
+///     let document = document?;
+///     assert_eq!(txn.insert(&document)?, Some(document));
+/// }
+/// txn.commit()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Import {
     files: Vec<ImportFile>,
@@ -207,6 +235,8 @@ impl Import {
 }
 
 /// The documents of Parquet files, made by [`Import::documents`].
+///
+/// See the example of [`Import`].
 pub struct ImportedDocuments {
     files: std::vec::IntoIter<ImportFile>,
     stored_in: Option<(Scheme, SketchSize)>,

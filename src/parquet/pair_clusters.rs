@@ -36,6 +36,38 @@ const GROUP_ROWS: usize = 1 << 20;
 ///
 /// The files say nothing of documents. So the fingerprint with most neighbours is the centre of a cluster, and of equal
 /// ones the least. A pair counts once, however often and in whichever order it is given.
+///
+/// # Example
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use simdb::parquet::{KeyColumns, PairClusters, PairFile};
+/// use simdb::{Document, Fingerprint, PairEvent};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+/// # let mut txn = database.begin_write()?;
+/// # for bits in [0b0, 0b1, 0b11] {
+/// #     txn.insert(&Document::new(format!("page {bits}"), Fingerprint::from_bits(bits)))?;
+/// # }
+/// # txn.commit()?;
+/// # let path = directory.path().join("pairs.parquet");
+///
+/// let mut file = PairFile::create(&path, KeyColumns::Text, false)?;
+/// for event in database.snapshot()?.pairs(1) {
+///     if let PairEvent::Pair(pair) = event? {
+///         file.pair(&pair)?;
+///     }
+/// }
+/// file.finish()?;
+/// let found = PairClusters::open([&path])?.find(|_, _| ControlFlow::Continue(()))?;
+/// let cluster = found.iter().next().ok_or("no cluster")?;
+/// // The first one survives, since two are near to it.
+/// assert_eq!(cluster.fingerprints[0], Fingerprint::from_bits(0b1));
+/// assert_eq!(found.write(directory.path().join("clusters.parquet"), false)?, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct PairClusters {
     files: Vec<PathBuf>,
@@ -45,6 +77,8 @@ pub struct PairClusters {
 }
 
 /// Near fingerprints.
+///
+/// See the example of [`PairClusters`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FingerprintCluster {
@@ -176,6 +210,8 @@ fn wanted<T>(name: &str, value: Option<T>) -> std::result::Result<T, String> {
 }
 
 /// The clusters of files of pairs, from [`PairClusters::find`].
+///
+/// See the example of [`PairClusters`].
 #[derive(Debug)]
 pub struct FoundClusters(GivenClusters);
 

@@ -22,6 +22,31 @@ const TOGETHER: usize = 1 << 13;
 const GROUP_ROWS: usize = 1 << 20;
 
 /// How keys are written.
+///
+/// # Example
+///
+/// ```
+/// use simdb::parquet::{KeyColumns, PairFile};
+/// use simdb::{Document, ErrorKind, Fingerprint};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let mut txn = database.begin_write()?;
+/// for key in [[0xfe], [0xff]] {
+///     txn.insert(&Document::new(key, Fingerprint::from_bits(7)))?;
+/// }
+/// txn.commit()?;
+/// let largest = database.snapshot()?.largest_groups(1, 1_000_000)?;
+/// let mut texts = PairFile::create(directory.path().join("texts.parquet"), KeyColumns::Text, false)?;
+/// let refused = texts.group(&largest.groups[0]).map_err(|error| error.kind());
+/// assert_eq!(refused, Err(ErrorKind::Input));
+/// let mut bytes = PairFile::create(directory.path().join("bytes.parquet"), KeyColumns::Binary, false)?;
+/// bytes.group(&largest.groups[0])?;
+/// assert_eq!(bytes.finish()?, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyColumns {
@@ -43,6 +68,33 @@ pub enum KeyColumns {
 /// | `similarity` | DOUBLE | the estimated similarity; null if it was not asked for |
 ///
 /// Documents of one fingerprint are a *group*, which has one row: both of its sides are the group.
+///
+/// # Example
+///
+/// ```
+/// use simdb::parquet::{KeyColumns, PairFile};
+/// use simdb::{Document, Fingerprint, PairEvent};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+/// # let mut txn = database.begin_write()?;
+/// # for (key, bits) in [("a", 7), ("b", 6), ("c", 7)] {
+/// #     txn.insert(&Document::new(key, Fingerprint::from_bits(bits)))?;
+/// # }
+/// # txn.commit()?;
+///
+/// let mut file = PairFile::create(directory.path().join("pairs.parquet"), KeyColumns::Text, false)?;
+/// for event in database.snapshot()?.pairs(3) {
+///     match event? {
+///         PairEvent::Group(group) => file.group(&group)?,
+///         PairEvent::Pair(pair) => file.pair(&pair)?,
+///         _ => {}
+///     }
+/// }
+/// assert_eq!(file.finish()?, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct PairFile {
     output: Output,
     path: std::path::PathBuf,

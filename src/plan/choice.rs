@@ -11,6 +11,20 @@ use crate::fingerprint::Fingerprint;
 
 /// The aim of the choice of a plan. The time is that of queries that are answered together, as the verdicts on the
 /// documents of a batch are.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{CreateOptions, Prefer};
+///
+/// let options = CreateOptions::new().max_distance(3).expected_documents(100_000_000);
+/// let mut tables = Vec::new();
+/// for prefer in [Prefer::Space, Prefer::Speed] {
+///     let plans = options.clone().prefer(prefer).plans(&[]);
+///     tables.extend(plans.iter().filter(|plan| plan.preferred).map(|plan| plan.tables));
+/// }
+/// assert!(tables[0] < tables[1]);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Prefer {
@@ -27,6 +41,21 @@ pub enum Prefer {
 
 /// The space and the time that the tables of a plan would take, for a number of documents at a distance.
 /// From [`CreateOptions::plans`](crate::CreateOptions::plans).
+///
+/// # Example
+///
+/// ```
+/// use simdb::CreateOptions;
+///
+/// let options = CreateOptions::new().max_distance(3).expected_documents(10_000_000);
+/// let plans = options.plans(&[]);
+/// for plan in &plans {
+///     println!("{}: {} bytes a document, {:?} a query", plan.plan, plan.document_bytes, plan.query);
+/// }
+/// assert_eq!(plans.iter().filter(|plan| plan.preferred).count(), 1);
+/// // The more tables, the more space.
+/// assert!(plans.is_sorted_by_key(|plan| plan.document_bytes));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PlanEstimate {

@@ -96,6 +96,28 @@ pub struct Client {
 /// What a submission by a [`Client`] gives. Its answer comes when the submission is durable, or has failed.
 ///
 /// If it is dropped, the submission is done all the same, and its answer is lost.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Client, ClientOptions, Document, Fingerprint, Policy};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.simdb");
+/// # let database = Database::create(&path, &CreateOptions::new().scheme(Scheme::External).serve(true))?;
+///
+/// let client = Client::connect(&path, &ClientOptions::new())?;
+/// let mut tickets = Vec::new();
+/// for key in ["a", "b", "c"] {
+///     tickets.push(client.submit(&Document::new(key, Fingerprint::from_bits(7)), &Policy::skip())?);
+/// }
+/// let mut duplicates = 0;
+/// for ticket in tickets {
+///     duplicates += u64::from(ticket.wait()?.is_duplicate());
+/// }
+/// assert_eq!(duplicates, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "without it, nobody learns whether the document was stored"]
 pub struct ClientTicket<T = Verdict> {
     shared: Arc<Shared>,

@@ -26,6 +26,20 @@ pub(super) const LOOK: Duration = Duration::from_millis(50);
 pub(super) const PAUSE: Duration = Duration::from_millis(10);
 
 /// How a [`Client`](crate::Client) finds who serves a database.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use simdb::{Client, ClientOptions, ErrorKind};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.simdb");
+///
+/// let options = ClientOptions::new().timeout(Duration::from_millis(10));
+/// let refused = Client::connect(&path, &options).map(drop).map_err(|error| error.kind());
+/// assert_eq!(refused, Err(ErrorKind::NotServed));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     pub(super) timeout: Duration,

@@ -52,6 +52,25 @@ pub(crate) type RunCommand = fn(&Request, &Database, &Arc<Caller>) -> Result<u8,
 /// Requests that are being answered then are ended. What they have committed stays. In a process that was forked from
 /// the one that listens, a drop ends and removes nothing, and does what
 /// [`Database::abandon`](crate::Database::abandon) does.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Client, ClientOptions};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let server = database.serve()?;
+/// let socket = server.path().to_owned();
+/// assert!(socket.ends_with("pages.simdb.sock"));
+/// let client = Client::connect(database.path(), &ClientOptions::new())?;
+/// assert_eq!(client.max_distance(), database.max_distance());
+/// server.close_when_answered();
+/// assert!(!socket.exists());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Server {
     sessions: Arc<Sessions>,

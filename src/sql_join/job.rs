@@ -12,6 +12,17 @@ use super::tables::{Compared, cheapest, cut};
 use crate::plural::counted;
 
 /// The sides of a join.
+///
+/// # Example
+///
+/// ```
+/// use simdb::sql::{SqlDialect, SqlJob, SqlWork};
+///
+/// let job = SqlJob::new(1_000_000_000, 3).work(SqlWork::Probe { queries: 10_000 });
+/// let text = job.text(SqlDialect::DuckDb).ok_or("there are tables for 3 bits")?;
+/// assert!(text.contains("queries.parquet") && text.contains("documents.parquet"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SqlWork {
@@ -458,6 +469,19 @@ fn step(number: u32, text: &str) -> String {
 }
 
 /// A dialect of SQL.
+///
+/// # Example
+///
+/// ```
+/// use simdb::sql::{SqlDialect, SqlJob};
+///
+/// let job = SqlJob::new(1_000_000, 3);
+/// let spark = job.text(SqlDialect::Spark).ok_or("there are tables for 3 bits")?;
+/// assert!(spark.contains("SET simdb.documents = documents.parquet;"));
+/// let duckdb = job.text(SqlDialect::DuckDb).ok_or("there are tables for 3 bits")?;
+/// assert!(duckdb.contains("SET VARIABLE documents = 'documents.parquet';"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]

@@ -11,6 +11,21 @@ use crate::sketch::{Sketch, SketchSize};
 /// different schemes cannot be compared.
 ///
 /// A scheme never changes. A better recipe is another scheme.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.simdb");
+///
+/// let scheme: Scheme = "minwise-1".parse()?;
+/// assert_eq!((scheme, scheme.number()), (Scheme::Minwise1, 2));
+/// assert_eq!(scheme, Scheme::default());
+/// let database = Database::create(&path, &CreateOptions::new().scheme(Scheme::MinwiseShort1))?;
+/// assert_eq!(database.scheme().name(), "minwise-short-1");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scheme {

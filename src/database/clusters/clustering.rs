@@ -33,6 +33,27 @@ pub struct Clustering {
 }
 
 /// What makes one document of a cluster better than another, so that it survives.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Clustering, Document, Fingerprint, Survivor};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let mut txn = database.begin_write()?;
+/// for (key, seen) in [("a.example/?from=news", 100), ("a.example", 300), ("b.example", 200)] {
+///     txn.insert(&Document::new(key, Fingerprint::from_bits(7)).with_seen(seen))?;
+/// }
+/// txn.commit()?;
+/// // Two keys are equally short. Of these documents, the one survives that was seen first.
+/// let clustering = Clustering::new().survivor([Survivor::ShortestKey, Survivor::Earliest]);
+/// assert_eq!(database.delete_duplicates(&clustering)?, 2);
+/// assert!(database.snapshot()?.get("b.example")?.is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]

@@ -15,6 +15,32 @@ use crate::parallel;
 use crate::store::{DocumentNumber, Reader};
 
 /// An event of [`Snapshot::clusters`].
+///
+/// # Example
+///
+/// ```
+/// use simdb::{ClusterEvent, Clustering, Document, Fingerprint};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let mut txn = database.begin_write()?;
+/// for (key, bits) in [("a", 0b0), ("b", 0b1), ("c", u64::MAX)] {
+///     txn.insert(&Document::new(key, Fingerprint::from_bits(bits)))?;
+/// }
+/// txn.commit()?;
+/// let mut sizes = Vec::new();
+/// for event in database.snapshot()?.each_cluster(&Clustering::new().near(1)) {
+///     match event? {
+///         ClusterEvent::Cluster(cluster) => sizes.push(cluster.documents.len()),
+///         ClusterEvent::Progress { done, all } => assert!(done <= all),
+///         _ => {}
+///     }
+/// }
+/// assert_eq!(sizes, [2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ClusterEvent {
@@ -30,6 +56,32 @@ pub enum ClusterEvent {
 }
 
 /// Near documents, of which one survives.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{ClusterEvent, Clustering, Document, Fingerprint};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let mut txn = database.begin_write()?;
+/// for (key, bits, rank) in [("a", 0b0, 1), ("b", 0b1, 7), ("c", 0b11, 1)] {
+///     txn.insert(&Document::new(key, Fingerprint::from_bits(bits)).with_rank([rank]))?;
+/// }
+/// txn.commit()?;
+/// let mut clusters = Vec::new();
+/// for event in database.snapshot()?.each_cluster(&Clustering::new().near(1)) {
+///     if let ClusterEvent::Cluster(cluster) = event? {
+///         clusters.push(cluster);
+///     }
+/// }
+/// let cluster = &clusters[0];
+/// assert_eq!(cluster.documents[cluster.survivor].key, b"b");
+/// assert_eq!((cluster.documents[0].distance, cluster.diameter), (1, Some(2)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cluster {
@@ -43,6 +95,8 @@ pub struct Cluster {
 }
 
 /// A document of a cluster.
+///
+/// See the example of [`Cluster`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClusterDocument {
@@ -55,6 +109,8 @@ pub struct ClusterDocument {
 }
 
 /// The clusters of a snapshot in numbers.
+///
+/// See the example of [`Snapshot::clusters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClusterTotals {

@@ -12,6 +12,35 @@ use crate::error::{Error, Result};
 use crate::store::DocumentNumber;
 
 /// An event of [`Database::delete_duplicates_with`].
+///
+/// # Example
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use simdb::{Clustering, DeletionEvent, Document, Fingerprint};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let mut txn = database.begin_write()?;
+/// for key in ["a", "b", "c"] {
+///     txn.insert(&Document::new(key, Fingerprint::from_bits(7)))?;
+/// }
+/// txn.commit()?;
+/// let mut reported = Vec::new();
+/// let mut durable = 0;
+/// database.delete_duplicates_with(&Clustering::new(), |event| {
+///     match event {
+///         DeletionEvent::Duplicate(duplicate) => reported.push(duplicate.document.key().to_vec()),
+///         DeletionEvent::Committed { deleted } => durable = deleted,
+///         _ => {}
+///     }
+///     ControlFlow::Continue(())
+/// })?;
+/// assert_eq!((reported, durable), (vec![b"b".to_vec(), b"c".to_vec()], 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum DeletionEvent {
@@ -37,6 +66,32 @@ pub enum DeletionEvent {
 }
 
 /// A document that does not survive.
+///
+/// # Example
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use simdb::{Clustering, DeletionEvent, Document, Fingerprint};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let mut txn = database.begin_write()?;
+/// txn.insert(&Document::new("a", Fingerprint::from_bits(7)))?;
+/// txn.insert(&Document::new("b", Fingerprint::from_bits(6)))?;
+/// txn.commit()?;
+/// let mut duplicates = Vec::new();
+/// database.snapshot()?.duplicates(&Clustering::new(), |event| {
+///     if let DeletionEvent::Duplicate(duplicate) = event {
+///         duplicates.push(duplicate);
+///     }
+///     ControlFlow::Continue(())
+/// })?;
+/// assert_eq!((duplicates[0].document.key(), &duplicates[0].survivor[..]), (&b"b"[..], &b"a"[..]));
+/// assert_eq!((duplicates[0].distance, duplicates[0].similarity), (1, None));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Duplicate {

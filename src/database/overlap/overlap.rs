@@ -21,6 +21,27 @@ use crate::text::{Fingerprinter, Unit};
 ///
 /// A share is by length, in characters (Unicode scalar values) of the units that are judged. Units that are too short
 /// to judge count neither way. A unit that the text has twice counts twice.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{CreateOptions, Database, OverlapQuery, Scheme};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("sentences.simdb");
+/// let database = Database::create(path, &CreateOptions::new().scheme(Scheme::MinwiseShort1))?;
+/// let stored = database.fingerprinter()?.document("https://a.example/#1", "Schools stay closed until Friday.");
+/// let mut txn = database.begin_write()?;
+/// txn.insert(&stored)?;
+/// txn.commit()?;
+/// let text = "Nobody has told the teachers about that. Schools stay closed until Friday!";
+/// let overlap = database.snapshot()?.overlap(text, &OverlapQuery::new())?;
+/// assert_eq!(overlap.documents[0].key, b"https://a.example/");
+/// let sentence = &overlap.units[1];
+/// assert_eq!(&text[sentence.range.clone()], "Schools stay closed until Friday!");
+/// assert_eq!(sentence.first().map(|first| &first.key[..]), Some(&b"https://a.example/#1"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Overlap {
@@ -51,6 +72,8 @@ impl Overlap {
 }
 
 /// A document that has units of the text. Units that stood in it several times count once.
+///
+/// See the example of [`Overlap`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct OverlapDocument {
@@ -70,6 +93,8 @@ pub struct OverlapDocument {
 }
 
 /// A unit of the text.
+///
+/// See the example of [`Overlap`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct OverlapUnit {
@@ -107,6 +132,8 @@ impl OverlapUnit {
 }
 
 /// The stored unit near to one of the text that was seen before all others.
+///
+/// See the example of [`Overlap`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct FirstMatch {

@@ -15,6 +15,8 @@ use crate::sketch::SketchSize;
 use crate::store::DocumentNumber;
 
 /// How many documents of a snapshot are near to another one, by one choice of a max distance and a least similarity.
+///
+/// See the example of [`Snapshot::count_near`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NearCount {

@@ -16,6 +16,31 @@ use crate::error::{Error, Result};
 ///
 /// Documents of one fingerprint are a *group*, which is listed once. Each pair of near fingerprints is listed once,
 /// with the groups of both. [`each_document`](Self::each_document) lists single documents instead.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint, PairEvent};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let mut txn = database.begin_write()?;
+/// for (key, bits) in [("a", 7), ("b", 6), ("c", 7), ("d", u64::MAX)] {
+///     txn.insert(&Document::new(key, Fingerprint::from_bits(bits)))?;
+/// }
+/// txn.commit()?;
+/// let mut distances = Vec::new();
+/// for event in database.snapshot()?.pairs(3).each_document(true) {
+///     if let PairEvent::Pair(pair) = event? {
+///         distances.push(pair.distance);
+///     }
+/// }
+/// distances.sort_unstable();
+/// assert_eq!(distances, [0, 1, 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Pairs {
     snapshot: Snapshot,
@@ -26,6 +51,34 @@ pub struct Pairs {
 }
 
 /// What a search for pairs tells.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint, PairEvent};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+/// # let mut txn = database.begin_write()?;
+/// # for (key, bits) in [("a", 7), ("b", 6), ("c", 7)] {
+/// #     txn.insert(&Document::new(key, Fingerprint::from_bits(bits)))?;
+/// # }
+/// # txn.commit()?;
+///
+/// let mut groups = 0;
+/// let mut pairs = 0;
+/// for event in database.snapshot()?.pairs(3) {
+///     match event? {
+///         PairEvent::Group(group) => groups += group.documents * (group.documents - 1) / 2,
+///         PairEvent::Pair(pair) => pairs += pair.a.documents * pair.b.documents,
+///         PairEvent::Progress { done, all, .. } => eprintln!("{done} of {all} units are done"),
+///         _ => {}
+///     }
+/// }
+/// assert_eq!((groups, pairs), (1, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PairEvent {
@@ -46,6 +99,32 @@ pub enum PairEvent {
 }
 
 /// Two near documents, or two groups.
+///
+/// # Example
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use simdb::{Document, Fingerprint, PairEvent};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let mut txn = database.begin_write()?;
+/// txn.insert(&Document::new("a", Fingerprint::from_bits(7)))?;
+/// txn.insert(&Document::new("b", Fingerprint::from_bits(6)))?;
+/// txn.commit()?;
+/// let mut pairs = Vec::new();
+/// database.snapshot()?.pairs(3).run(|event| {
+///     if let PairEvent::Pair(pair) = event {
+///         pairs.push(pair);
+///     }
+///     ControlFlow::Continue(())
+/// })?;
+/// assert_eq!((&pairs[0].a.newest_key[..], &pairs[0].b.newest_key[..]), (&b"b"[..], &b"a"[..]));
+/// assert_eq!((pairs[0].distance, pairs[0].similarity), (1, None));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Pair {

@@ -15,6 +15,38 @@ use crate::store::Reader;
 /// It holds for the same question about the same documents, on any machine. Merges and
 /// [`compact`](crate::Database::compact) do not change it, and in a [backup](crate::Snapshot::backup) it holds too.
 /// Another plan ([`compact_with_plan`](crate::Database::compact_with_plan)) is another search.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint, PairEvent, PairPosition};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+/// # let mut txn = database.begin_write()?;
+/// # txn.insert(&Document::new("a", Fingerprint::from_bits(7)))?;
+/// # txn.insert(&Document::new("b", Fingerprint::from_bits(6)))?;
+/// # txn.commit()?;
+///
+/// let mut kept = String::new();
+/// for event in database.snapshot()?.pairs(3) {
+///     match event? {
+///         PairEvent::Progress { position, .. } => kept = position.to_string(),
+///         // The program ends here, before the pair is kept.
+///         PairEvent::Pair(_) => break,
+///         _ => {}
+///     }
+/// }
+/// // Later, perhaps in another process:
+/// let position: PairPosition = kept.parse()?;
+/// let mut pairs = 0;
+/// for event in database.snapshot()?.pairs(3).from(position) {
+///     pairs += u64::from(matches!(event?, PairEvent::Pair(_)));
+/// }
+/// assert_eq!(pairs, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PairPosition {
     /// The first unit that is not done.

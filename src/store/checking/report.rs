@@ -5,6 +5,27 @@ use std::fmt;
 use crate::error::{Error, Result};
 
 /// The report of [`Database::check`](crate::Database::check).
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+/// # let mut txn = database.begin_write()?;
+/// # txn.insert(&Document::new("page", Fingerprint::from_bits(7)))?;
+/// # txn.commit()?;
+///
+/// let report = database.check()?;
+/// for problem in &report.problems {
+///     println!("{problem}");
+/// }
+/// assert!(report.is_sound() && report.pages_verified);
+/// assert_eq!((report.documents, report.fingerprints), (1, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckReport {
@@ -33,6 +54,8 @@ impl CheckReport {
 }
 
 /// Something that is wrong with a database.
+///
+/// See the example of [`CheckReport`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {

@@ -15,6 +15,28 @@ use crate::store::sorted_set::{SetLevel, SortedSet};
 use crate::text::Scheme;
 
 /// The contents and the size of a database.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint};
+/// # use simdb::{CreateOptions, Database, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let options = CreateOptions::new().scheme(Scheme::External);
+/// # let database = Database::create(directory.path().join("pages.simdb"), &options)?;
+///
+/// let mut txn = database.begin_write()?;
+/// txn.insert(&Document::new("page", Fingerprint::from_bits(7)))?;
+/// txn.insert(&Document::new("too short", None))?;
+/// txn.commit()?;
+/// let stats = database.snapshot()?.stats()?;
+/// assert_eq!((stats.documents, stats.too_short, stats.fingerprints), (2, 1, 1));
+/// assert_eq!((stats.scheme, stats.max_distance), (Scheme::External, 3));
+/// for set in &stats.sets {
+///     println!("{}: {} recent rows, {} levels", set.name, set.recent_rows, set.levels.len());
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -77,6 +99,8 @@ pub struct Statistics {
 }
 
 /// What a sorted set holds.
+///
+/// See the example of [`Statistics`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SetStatistics {
@@ -89,6 +113,8 @@ pub struct SetStatistics {
 }
 
 /// What a level of a sorted set holds.
+///
+/// See the example of [`Statistics`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LevelStatistics {

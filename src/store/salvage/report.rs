@@ -3,6 +3,29 @@
 use std::ops::Range;
 
 /// The report of [`Database::salvage`](crate::Database::salvage): what was found in a damaged file, and what was not.
+///
+/// # Example
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use simdb::{Database, SalvageOptions};
+/// # use simdb::{CreateOptions, Document, Fingerprint, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let [damaged, new] = ["damaged.simdb", "new.simdb"].map(|name| directory.path().join(name));
+/// # let database = Database::create(&damaged, &CreateOptions::new().scheme(Scheme::External))?;
+/// # let mut txn = database.begin_write()?;
+/// # txn.insert(&Document::new("page", Fingerprint::from_bits(7)))?;
+/// # txn.commit()?;
+/// # database.close()?;
+///
+/// let report = Database::salvage(&damaged, &new, &SalvageOptions::new(), |_, _| ControlFlow::Continue(()))?;
+/// for missing in &report.missing {
+///     println!("documents may be missing from number {} on, up to {:?}", missing.first, missing.last);
+/// }
+/// assert_eq!((report.documents, report.expected, report.old_documents), (1, Some(1), 0));
+/// assert!(report.is_whole() && report.damaged_bytes.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SalvageReport {
@@ -43,6 +66,8 @@ impl SalvageReport {
 }
 
 /// Documents that may be missing.
+///
+/// See the example of [`SalvageReport`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MissingDocuments {
