@@ -315,7 +315,8 @@ impl<'py> Classes<'py> {
     }
 
     fn pair(&self, pair: &KeptPair) -> PyResult<Bound<'py, PyAny>> {
-        let (a, b) = (self.record(&pair.a)?, self.record(&pair.b)?);
+        let a = self.record(&pair.a)?;
+        let b = self.record(&pair.b)?;
         let class = self.0.getattr("KeptPair")?;
         class.call1((a, b, pair.distance, pair.similarity))
     }
