@@ -608,7 +608,7 @@ mod tests {
         let many = format!(r#"{{"id":1,"text":"{}"}}"#, "A. ".repeat(MOST_UNITS + 1));
         let reason = units(&many, Unit::Sentence).err().unwrap_or_default();
         assert!(
-            reason.contains("has more than 1048576 units (sentence)"),
+            reason.contains("has more than 1048576 sentences"),
             "{reason}"
         );
     }
