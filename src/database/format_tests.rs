@@ -76,13 +76,14 @@ fn open(path: &Path) -> Result<Database> {
 
 /// Makes the file, and tells which documents are in it.
 ///
-/// It is closed after each commit, so that what is merged in a pause without commits is merged in any case.
+/// It is closed after each commit, and so few documents are merged only then. What is merged beside commits would depend
+/// on the time that they take.
 fn make(path: &Path) -> Result<BTreeMap<Vec<u8>, Document>> {
     let (limit, sizes) = OpenOptions::new().limits();
     drop(Store::create(path, &settings()?, limit, sizes)?);
     let mut documents = BTreeMap::new();
     let mut commit = |inserted: &[(u64, u64)], deleted: &[u64]| {
-        let database = open(path)?;
+        let database = Database::open(path, &OpenOptions::new())?;
         let mut txn = database.begin_write()?;
         for &(number, version) in inserted {
             let document = document(number, version);
@@ -104,7 +105,7 @@ fn make(path: &Path) -> Result<BTreeMap<Vec<u8>, Document>> {
             record,
         })?;
         txn.commit()?;
-        database.settle()
+        database.close()
     };
     for first in [0, 20, 40] {
         let numbers: Vec<(u64, u64)> = (first..first + 20).map(|number| (number, 0)).collect();
