@@ -98,7 +98,7 @@ impl Bench<'_> {
         for turnover in 1..=self.arguments.turnovers() {
             let took = self.stream(window, part, Some(window))?;
             self.remark(&format!(
-                "{turnover} turnovers, {:.0} s",
+                "turnover {turnover}, {:.0} s",
                 begun.elapsed().as_secs_f64()
             ));
             if turnover + LAST_TURNOVERS > self.arguments.turnovers() {

@@ -137,13 +137,13 @@ fn the_command_says_what_it_would_take() -> TestResult {
     let path = folder.path("d.simdb");
     let fits = run!("stats", &path).expect(0);
     assert!(
-        fits.err.is_empty() && fits.out.contains(": the tables fit"),
+        fits.err.is_empty() && fits.out.contains("enough: queries need "),
         "{} {}",
         fits.out,
         fits.err
     );
     let small = run!("stats", &path, "--cache", "100000").expect(0);
-    let told = "the permuted tables do not fit into the cache of 100.0 kB";
+    let told = "the tables do not fit into the cache of 100.0 kB";
     assert!(small.out.contains(told), "{}", small.out);
     let object = run!("stats", &path, "--cache", "0%", "--json")
         .expect(0)

@@ -693,7 +693,7 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
         "1:0/0:0/0:0:0.16.0:00000000000000ff"
     )
     .expect(2)
-    .says("begin anew");
+    .says("start again without it");
     run!("pairs", &path, "--from", "seven")
         .expect(2)
         .says("position");

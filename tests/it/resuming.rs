@@ -555,7 +555,7 @@ fn what_was_added_to_an_input_is_read_and_another_content_is_read_from_its_begin
         )?;
         let changed = ran(&path, &input, &["--json"])?
             .expect(0)
-            .says("has another content");
+            .says("has changed since it was read");
         assert_eq!(changed.last()?["documents"], 2, "{name}");
         run!("sources", &path, "--forget", &input).expect(0);
     }

@@ -96,7 +96,7 @@ fn a_lost_scope_is_reported_and_no_answer_goes_without_it() -> TestResult {
         report
             .problems
             .iter()
-            .any(|it| it.table == "scopes" && it.problem.contains("1 scopes"))
+            .any(|it| it.table == "scopes" && it.problem.contains("1 scope"))
     );
     let database = Database::open(folder.path("d.simdb"), &tiny())?;
     let asked = simdb::Query::new(simdb::Fingerprint::from_bits(0));

@@ -378,7 +378,7 @@ impl Ran {
 /// The first place in messages and lines where one thing is told as several: `1 documents`, `1 kept records`.
 pub(crate) fn plural_of_one(text: &str) -> Option<String> {
     /// Words that end in `s` and may follow one thing.
-    const VERBS: [&str; 4] = ["is", "was", "has", "its"];
+    const VERBS: [&str; 5] = ["is", "was", "has", "its", "repeats"];
     // Objects are for programs, and hold texts of others.
     for line in text.lines().filter(|line| !line.starts_with('{')) {
         let words: Vec<&str> = line.split_whitespace().collect();
