@@ -7,6 +7,7 @@ use super::parts::{Part, Table};
 use super::plot::{Line, Plot};
 use crate::cli::units::told_count;
 use crate::inspect::NearCount;
+use crate::plural::counted;
 
 /// The least similarities that are counted beside that of the database.
 const SIMILARITIES: [f64; 6] = [0.0, 0.5, 0.6, 0.7, 0.8, 0.9];
@@ -76,23 +77,23 @@ impl Choices {
         };
         let similar = self.of_similarity(least).last()?.pairs;
         let unlike = all - similar;
-        let all = told_count(all);
+        let all = counted(told_count(all), "pair");
         if unlike == 0 {
             return Some(format!(
-                "For each of the {all} pairs within {distance}, the sketches estimate a similarity of {least} or more."
+                "{all} within {distance}: for each, the sketches estimate a similarity of {least} or more."
             ));
         }
-        let counted = format!(
-            "For {} of the {all} pairs within {distance}, the sketches estimate no similarity of {least} or more.",
+        let unlike = format!(
+            "For {} of {all} within {distance}, the sketches estimate no similarity of {least} or more.",
             told_count(unlike)
         );
         Some(match self.min_similarity > 0.0 {
             true => format!(
-                "{counted} Such pairs are not near-duplicates. If the distance alone decided, they would be false \
+                "{unlike} Such pairs are not near-duplicates. If the distance alone decided, they would be false \
                  matches."
             ),
             false => format!(
-                "{counted} Such pairs count as near, as no least similarity is asked for. They may be false matches."
+                "{unlike} Such pairs count as near, as no least similarity is asked for. They may be false matches."
             ),
         })
     }
