@@ -650,7 +650,7 @@ fn documents_without_sketches_are_near_by_their_distance_alone() -> TestResult {
     let text = run!("report", &path).expect(0).out;
     assert!(
         text.contains(
-            "For 12 of the 15 pairs within 3 bits, the sketches estimate no similarity of 0.7"
+            "For 12 of 15 pairs within 3 bits, the sketches estimate no similarity of 0.7"
         ),
         "{text}"
     );
