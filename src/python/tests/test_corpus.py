@@ -67,8 +67,8 @@ def test_each_record_stays_and_is_told_its_group(corpus: Path, tmp_path: Path) -
     assert told["near"]["dedup_group"] == told["1"]["dedup_group"] != told["2"]["dedup_group"]
 
 
-def test_the_program_and_the_package_do_the_same(tmp_path: Path, pages: list[dict[str, Any]]) -> None:
-    """With all settings that a caller can name, in files of several kinds."""
+def test_all_settings_reach_the_cleaning_and_the_audit(tmp_path: Path, pages: list[dict[str, Any]]) -> None:
+    """In files of several kinds."""
     folder = tmp_path / "in"
     folder.mkdir()
     middle = len(pages) // 2
