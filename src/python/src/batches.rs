@@ -146,7 +146,10 @@ impl Verdicts {
                 let keys = Keys::of(keys)?;
                 let count = keys.len(py)?;
                 if count != column.len() {
-                    let message = format!("documents: {}, keys: {count}; each document needs a key", column.len());
+                    let message = format!(
+                        "documents: {}, keys: {count}; each document needs a key",
+                        column.len()
+                    );
                     return Err(input_error(py, &message, None));
                 }
                 Documents::Column { column, keys }
