@@ -11,11 +11,9 @@ use simdb::dedup::{
     InputRecords, KeptPair, ListedRecord,
 };
 use simdb::ingest::{InputFormat, ReadOptions};
-use simdb::{Scheme, SketchSize};
 
 use crate::convert::key_text;
 use crate::errors::{OrRaise, input_error};
-use crate::fingerprinter::sketch_size;
 use crate::question::Named;
 use crate::signals::{Stop, stoppable};
 
@@ -51,10 +49,10 @@ pub(crate) fn dedup<'py>(
     if let Some(again) = named.take_as("again")? {
         dedup = dedup.again(again);
     }
-    if let Some(scheme) = take_scheme(py, &named)? {
+    if let Some(scheme) = named.take_scheme()? {
         dedup = dedup.scheme(scheme);
     }
-    if let Some(size) = take_sketch_size(py, &named)? {
+    if let Some(size) = named.take_sketch_size()? {
         dedup = dedup.sketch_size(size);
     }
     dedup = dedup
@@ -95,10 +93,10 @@ pub(crate) fn audit<'py>(
     if let Some(database) = named.take_as::<PathBuf>("database")? {
         audit = audit.database(database);
     }
-    if let Some(scheme) = take_scheme(py, &named)? {
+    if let Some(scheme) = named.take_scheme()? {
         audit = audit.scheme(scheme);
     }
-    if let Some(size) = take_sketch_size(py, &named)? {
+    if let Some(size) = named.take_sketch_size()? {
         audit = audit.sketch_size(size);
     }
     audit = audit
@@ -132,20 +130,6 @@ fn take_several(named: &Named<'_>, name: &str) -> PyResult<Vec<String>> {
     match named.take(name)? {
         Some(given) => several(&given),
         None => Ok(Vec::new()),
-    }
-}
-
-fn take_scheme(py: Python<'_>, named: &Named<'_>) -> PyResult<Option<Scheme>> {
-    match named.take_as::<String>("scheme")? {
-        Some(scheme) => scheme.parse().map(Some).or_raise(py),
-        None => Ok(None),
-    }
-}
-
-fn take_sketch_size(py: Python<'_>, named: &Named<'_>) -> PyResult<Option<SketchSize>> {
-    match named.take_as("sketch_bytes")? {
-        Some(bytes) => sketch_size(py, bytes).map(Some),
-        None => Ok(None),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::content::Content;
 use crate::convert::{bytes_of_keys, key_bytes};
 use crate::documents::{Document, Matches, Verdict};
 use crate::errors::{OrRaise, exception, input_error};
-use crate::fingerprinter::{Fingerprinter, of_judged, sketch_size};
+use crate::fingerprinter::{Fingerprinter, of_judged};
 use crate::overlap::overlap;
 use crate::question::Named;
 use crate::signals::{detached, stoppable};
@@ -51,8 +51,8 @@ pub(crate) fn open<'py>(
     let create = named.take_as("create")?.unwrap_or(true);
     let read_only = named.take_as("read_only")?.unwrap_or(false);
     let mut options = CreateOptions::new();
-    if let Some(scheme) = named.take_as::<String>("scheme")? {
-        options = options.scheme(scheme.parse().or_raise(py)?);
+    if let Some(scheme) = named.take_scheme()? {
+        options = options.scheme(scheme);
     }
     if let Some(max_distance) = named.take_as("max_distance")? {
         options = options.max_distance(max_distance);
@@ -60,8 +60,8 @@ pub(crate) fn open<'py>(
     if let Some(min_similarity) = named.take_as("min_similarity")? {
         options = options.min_similarity(min_similarity);
     }
-    if let Some(bytes) = named.take_as("sketch_bytes")? {
-        options = options.sketch_size(sketch_size(py, bytes)?);
+    if let Some(size) = named.take_sketch_size()? {
+        options = options.sketch_size(size);
     }
     if let Some(documents) = named.take_as("expected_documents")? {
         options = options.expected_documents(documents);

@@ -3,10 +3,13 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use simdb::{Clustering, Document, Expiry, Near, OnMatch, Policy, Query, Survivor};
+use simdb::{
+    Clustering, Document, Expiry, Near, OnMatch, Policy, Query, Scheme, SketchSize, Survivor,
+};
 
 use crate::convert::{self, wrong_type};
-use crate::errors::input_error;
+use crate::errors::{OrRaise, input_error};
+use crate::fingerprinter::sketch_size;
 
 /// The named arguments of a call, which are taken one after the other.
 pub(crate) struct Named<'py>(Bound<'py, PyDict>);
@@ -65,6 +68,21 @@ impl<'py> Named<'py> {
                 false => input_error(self.0.py(), &format!("{name}: {what}"), None),
             }
         })
+    }
+
+    /// How fingerprints are made.
+    pub(crate) fn take_scheme(&self) -> PyResult<Option<Scheme>> {
+        match self.take_as::<String>("scheme")? {
+            Some(scheme) => scheme.parse().map(Some).or_raise(self.0.py()),
+            None => Ok(None),
+        }
+    }
+
+    pub(crate) fn take_sketch_size(&self) -> PyResult<Option<SketchSize>> {
+        match self.take_as("sketch_bytes")? {
+            Some(bytes) => sketch_size(self.0.py(), bytes).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// What the document has beside its key and its content.
