@@ -441,7 +441,7 @@ impl LargeCluster {
     }
 
     fn part(&self) -> Part {
-        let mut heading = format!("{} documents", told_count(self.documents));
+        let mut heading = counted(told_count(self.documents), "document");
         if let Some(diameter) = self.diameter {
             heading += &match diameter {
                 0 => ", with one fingerprint".to_owned(),
@@ -603,10 +603,7 @@ impl Section for Samples {
 }
 
 fn pairs_text(pairs: usize) -> String {
-    match pairs {
-        1 => "1 pair".to_owned(),
-        pairs => format!("{} pairs", told_count(pairs as u64)),
-    }
+    counted(told_count(pairs as u64), "pair")
 }
 
 impl Sample {
