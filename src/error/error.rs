@@ -130,7 +130,9 @@ pub enum Error {
     Reopened,
     /// The database was closed, by [`Database::close`](crate::Database::close).
     Closed,
-    /// The handle was opened by the process that this one was forked from. Only that process can use it.
+    /// The handle was opened by the process that this one was forked from. Only that process can use it. A copy of it
+    /// answers only what needs no lock: path, scheme, max distance, least similarity, sketch size, and the counts of
+    /// [`Database::metrics`](crate::Database::metrics).
     Forked,
     /// Fingerprints of one scheme cannot be mixed with those of another.
     SchemeMismatch {
