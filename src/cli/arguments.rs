@@ -14,7 +14,7 @@ pub(super) struct BoundArguments {
     #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
     pub(super) max_distance: Option<u32>,
 
-    /// Their least similarity, 0 to 1 [default: that of the database]
+    /// Least similarity of near documents, 0 to 1 [default: that of the database]
     ///
     /// With 0, the distance alone decides
     #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
@@ -91,7 +91,7 @@ pub(super) struct Reading {
     #[arg(long, value_name = "FIELD")]
     text_field: Option<String>,
 
-    /// A JSON field that holds HTML, beside `html`
+    /// A JSON field that holds HTML; it is looked for before `html`
     #[arg(long, value_name = "FIELD")]
     html_field: Option<String>,
 
@@ -109,7 +109,7 @@ pub(super) struct Reading {
 
     /// Read only files with such names: `*.gz`; may be given several times
     ///
-    /// It is about the files of directories. Without it, all of them are read that are not hidden
+    /// It applies to the files in directories. By default all files that are not hidden are read
     #[arg(long, value_name = "PATTERN")]
     glob: Vec<String>,
 

@@ -29,13 +29,13 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     removed: PathBuf,
 
-    /// An input of the cleaning; given all of them, lost records are found too
+    /// An input of the cleaning; name all inputs to find lost records too
     ///
     /// May be given several times. Without it, only those inputs are read that the list names
     #[arg(long, value_name = "INPUT")]
     input: Vec<PathBuf>,
 
-    /// Where relative paths of inputs begin, also those in the list
+    /// The directory at which relative paths of inputs begin, also those in the list
     ///
     /// [default: the current directory]
     #[arg(long, value_name = "DIR")]

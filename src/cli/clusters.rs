@@ -28,7 +28,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     summary: bool,
 
-    /// Cluster the fingerprints of Parquet files of pairs: DB is such a file, or a directory of them
+    /// Cluster the pairs in a Parquet file: DB is that file, or a directory of such files
     ///
     /// No database is needed. The fingerprint with the most neighbours survives
     #[arg(long, conflicts_with_all = ["since", "scope", "survivor", "min_similarity"])]
@@ -53,14 +53,14 @@ pub(super) struct Arguments {
 pub(super) struct ClusterArguments {
     /// How the survivor of a cluster is chosen [default: rank]
     ///
-    /// If documents are equal in the first order, the next one decides. If they are equal in all, the document survives
-    /// that was written first
+    /// Each later order decides between documents that are equal in the earlier ones. If all are equal, the document
+    /// that was written first survives
     #[arg(long, value_name = "ORDER", value_enum, value_delimiter = ',')]
     survivor: Vec<Survivor>,
 
     /// Join documents that a chain of near documents connects
     ///
-    /// The two ends of a chain may have nothing in common
+    /// The first and the last document of a chain need not be near to each other
     #[arg(long)]
     connected: bool,
 }

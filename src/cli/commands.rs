@@ -88,15 +88,15 @@ enum Commands {
     Serve(serve::Arguments),
     /// Copy a corpus without its near-duplicates
     ///
-    /// Without a database, the default distance is 10 where sketches are compared
+    /// Without --database, the default distance is 10 if sketches are compared
     Dedup(dedup::Arguments),
-    /// Prove that only near-duplicates were removed from a corpus, and all of them
+    /// Prove that all near-duplicates were removed from a corpus, and nothing else
     ///
     /// No two kept records are near, and each removed record is near to its survivor
     Audit(audit::Arguments),
-    /// Build a database from what `dump` has printed
+    /// Build a database from the output of `dump`
     Load(load::Arguments),
-    /// Build a new database of what a damaged one still has
+    /// Build a new database from what is whole in a damaged one
     Salvage(salvage::Arguments),
     /// Store the documents of Parquet files
     #[cfg(feature = "parquet")]

@@ -28,7 +28,7 @@ pub(super) struct BackupArguments {
     #[command(flatten)]
     database: LiveDatabase,
 
-    /// The file of the copy; it must not exist yet, unless it is that copy
+    /// The file of the copy; it must not exist yet, unless it holds the same copy
     #[arg(value_name = "TO")]
     to: PathBuf,
 }

@@ -23,8 +23,8 @@ pub(super) struct Arguments {
 /// What a database is created with. What is not given is as [`CreateOptions`] has it.
 #[derive(clap::Args)]
 pub(super) struct NewDatabase {
-    /// The largest distance at which documents match, if a command names no other [default: 8 for texts with
-    /// sketches; without sketches 5 for minwise, 3 for simhash and external]
+    /// The largest distance at which documents match, if a command names no other [default: with
+    /// sketches 8, for simhash-2 10; without sketches or with --min-similarity 0: 5, for simhash-1 and external 3]
     #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
     max_distance: Option<u32>,
 

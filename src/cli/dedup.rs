@@ -53,7 +53,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DB")]
     database: Option<PathBuf>,
 
-    /// Clean inputs again whose records are in the database already
+    /// Clean inputs again although their records are in the database already
     #[arg(long, requires = "database")]
     again: bool,
 
@@ -63,9 +63,9 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "list")]
     drop_unjudged: bool,
 
-    /// Keep all records, and add to each its group, the size of the group, its survivor
+    /// Keep all records, and add to each its group, the size of the group and its survivor
     ///
-    /// These are fields of JSON Lines or columns of Parquet, for those who give records weights and drop none
+    /// They are fields of JSON Lines or columns of Parquet. By them, records can get weights instead of being removed
     #[arg(long, conflicts_with = "list")]
     annotate: bool,
 

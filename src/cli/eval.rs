@@ -37,8 +37,8 @@ pub(super) struct Arguments {
 
     /// Labelled pairs, tab-separated; `-` is standard input
     ///
-    /// With a header `id_a`, `id_b`, `label` and `j4`, or two keys and a label. Without them, all pairs count by their
-    /// exact Jaccard similarity
+    /// With a header `id_a`, `id_b`, `label` and `j4`, or two keys and a label. Without labelled pairs, all pairs are
+    /// judged by their exact Jaccard similarity
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
 
@@ -52,7 +52,7 @@ pub(super) struct Arguments {
 
     /// The methods to measure, or `all` [default: simhash-1,minwise-1,minwise-1+sketch,exact]
     ///
-    /// `minwise-1+sketch@0.7` is measured by the distance, for pairs whose sketches tell a similarity of 0.7 or more.
+    /// `minwise-1+sketch@0.7` varies the distance, and takes only pairs with a similarity of 0.7 or more by their sketches.
     /// With `--plot-distance`, the default is minwise-1 and its sketches from 0.5 to 0.9
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_methods)]
     method: Vec<Methods>,
@@ -62,9 +62,7 @@ pub(super) struct Arguments {
           value_parser = clap::value_parser!(u32).range(0..=i64::from(Fingerprint::BITS)))]
     max_distance: u32,
 
-    /// The largest distance of candidates [default: 10 for simhash, otherwise 8]
-    ///
-    /// Their sketches are compared
+    /// The largest distance at which sketches are compared [default: 10 for simhash, otherwise 8]
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(0..=i64::from(Fingerprint::BITS)))]
     candidate_distance: Option<u32>,
 

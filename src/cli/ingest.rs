@@ -70,10 +70,9 @@ pub(super) struct Arguments {
     )]
     keep: usize,
 
-    /// Count a document that is not stored in the nearest stored one
+    /// If a document is not stored, count it as a repeat of its nearest stored one
     ///
-    /// The count of repeats of the stored one (`repeats`) grows by 1. Its time becomes that of the other, if that is
-    /// later
+    /// The `repeats` of the stored one grow by 1. Its time becomes that of the new document, if that is later
     #[arg(long)]
     touch: bool,
 
@@ -89,7 +88,7 @@ pub(super) struct Arguments {
 
     /// Read inputs again that were read to their end before
     ///
-    /// Inputs of which only a part was read go on where they stopped
+    /// Inputs that were read in part are continued
     #[arg(long, conflicts_with = "restart")]
     again: bool,
 

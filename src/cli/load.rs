@@ -48,14 +48,14 @@ pub(super) struct Arguments {
     #[arg(value_name = "DB")]
     database: PathBuf,
 
-    /// What `simdb dump` has printed, also compressed with gzip; `-` is standard input
+    /// The output of `simdb dump`, also packed with gzip or zstd; `-` is standard input
     #[arg(value_name = "INPUT", default_value = "-")]
     input: PathBuf,
 
     /// The memory to sort with, at least some 30 MB
     ///
-    /// What does not fit goes to temporary files beside the database. A document takes 32 bytes, 48 with a scope, and 8
-    /// more for each table
+    /// What does not fit goes to temporary files beside the database. They take 32 bytes a document, 48 with a scope,
+    /// and 8 more for each table
     #[arg(long, value_name = "BYTES", default_value = "256MiB")]
     #[arg(value_parser = units::bytes::<usize>, allow_negative_numbers = true)]
     memory: usize,

@@ -77,10 +77,7 @@ pub(super) struct Arguments {
     #[arg(long, requires = "emit")]
     ids: bool,
 
-    /// The most fingerprints with one key that the job compares each with each [default: 2000, or four times as many
-    /// as expected]
-    ///
-    /// Larger keys are cut further
+    /// Divide keys with more than N fingerprints further [default: 2000, or four times the expected number]
     #[arg(long, value_name = "N", requires = "emit")]
     #[arg(value_parser = positive_count::<u64>, allow_negative_numbers = true)]
     most_of_key: Option<u64>,

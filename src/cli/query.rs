@@ -48,7 +48,7 @@ pub(super) struct Arguments {
 
     /// Ask for the N nearest documents, whatever their distance
     ///
-    /// The distance and the similarity of the database do not count. --max-distance and --min-similarity do, if given
+    /// The distance and the similarity of the database do not count. --max-distance and --min-similarity count if given
     #[arg(long, value_name = "N", conflicts_with = "limit")]
     #[arg(value_parser = count::<usize>, allow_negative_numbers = true)]
     nearest: Option<usize>,

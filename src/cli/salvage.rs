@@ -24,9 +24,9 @@ pub(super) struct Arguments {
     #[arg(value_name = "NEW")]
     new: PathBuf,
 
-    /// Take documents of earlier commits too, where the last commit is damaged
+    /// Take documents of earlier commits too, if the last commit is damaged or none is found
     ///
-    /// Or where no commit is found. Some of these documents may have been deleted or replaced since
+    /// Some of these documents may have been deleted or replaced since
     #[arg(long)]
     old: bool,
 
@@ -46,7 +46,7 @@ struct Settings {
     #[arg(long, value_name = "NAME")]
     scheme: Option<Scheme>,
 
-    /// Its tables, by name, or others
+    /// The plan of its tables, or another one
     #[arg(long, value_name = "NAME", requires = "scheme")]
     plan: Option<String>,
 

@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     forget: Option<OsString>,
 
-    /// Forget all sources that were given last before this time: 2020-01-31, 90d, `2 weeks ago`, Unix seconds; their
+    /// Forget all sources that were not read or given since this time: 2020-01-31, 90d, `2 weeks ago`, Unix seconds; their
     /// documents stay
     #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
     #[arg(conflicts_with = "forget")]

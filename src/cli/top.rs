@@ -19,7 +19,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     database: LiveDatabase,
 
-    /// The seconds between two times, 0.1 or more
+    /// Print every so many seconds, 0.1 or more
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     every: Duration,
 

@@ -103,7 +103,7 @@ enum Begin {
 const CHUNK_LENGTH: usize = 10_000;
 
 impl Records {
-    /// Opens inputs: paths, or `-` for standard input. Inputs may be compressed with gzip; this is seen from
+    /// Opens inputs: paths, or `-` for standard input. Inputs may be packed with gzip or zstd; this is seen from
     /// their content.
     ///
     /// # Errors

@@ -32,7 +32,7 @@ pub enum Prefer {
     Space,
     /// The least product of space and time.
     ///
-    /// So tables may take twice the space if a query then takes less than half the time.
+    /// So tables may take twice the space only if a query then takes less than half the time.
     #[default]
     Balance,
     /// The least time.
