@@ -318,7 +318,7 @@ pub struct Totals {
     pub elapsed: Duration,
 }
 
-#[cfg(feature = "ingest")]
+#[cfg(any(test, feature = "ingest"))]
 impl Totals {
     /// Adds the numbers of other records. Where a record that is stored has impossible ones, they stay the greatest.
     pub(crate) fn add_all(&mut self, other: &Self) {

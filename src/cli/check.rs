@@ -6,8 +6,8 @@ use crate::{Database, Error};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult, chain};
-use super::open::Opening;
 use super::output::Output;
+use super::verbs::Opening;
 use super::verbs::{LiveDatabase, Verb};
 
 #[derive(clap::Args)]

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::NearArguments;
+use super::console::LongSearch;
 use super::escaping::printable;
-use super::long_search::LongSearch;
 use super::output::{Output, key_fields, name_fields};
 use super::verbs::{LiveDatabase, Verb};
 
@@ -223,7 +223,7 @@ impl Arguments {
             if !self.replace {
                 super::existing_output::ensure_may_stand(file, b"PAR1")?;
             }
-            super::same_file::ensure_replaceable(file, None, [pairs])?;
+            super::existing_output::ensure_replaceable(file, None, [pairs])?;
         }
         let is_connected = self.clusters.connected;
         let mut clusters = crate::parquet::PairClusters::open([pairs])?.connected(is_connected);

@@ -1,4 +1,5 @@
-//! The commands: the name of each, its place in the help, and what is asked of it.
+//! The commands: the name of each, its place in the help, and what is asked of it. The manual page and what a shell
+//! needs are made of the same definitions.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -7,17 +8,18 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use clap_complete::{Shell, generate};
+use clap_mangen::Man;
 
-use crate::Error;
-
-use super::answer::{Answer, CommandResult, chain, finish};
+use super::answer::{Answer, CommandResult, Failure, chain, finish};
 use super::output::{Globals, Output};
 use super::parsing::{parse, version};
 use super::process::Process;
 #[cfg(feature = "parquet")]
 use super::tables;
-use super::verbs::{self, DatabaseVerb};
-use super::{audit, create, dedup, eval, fingerprint, load, manual, plan, salvage, serve};
+use super::verbs::DatabaseVerb;
+use super::{audit, create, dedup, eval, fingerprint, load, plan, salvage, serve, verbs};
+use crate::Error;
 
 /// A command, which is its arguments.
 pub(super) trait Command {
@@ -110,9 +112,9 @@ enum Commands {
     /// Print the plans for a number of documents, and what they cost
     Plan(plan::Arguments),
     /// Print what a shell needs to complete commands and options
-    Completions(manual::Arguments),
+    Completions(CompletionArguments),
     /// Print the manual, for `man -l`
-    Manual(manual::ManualArguments),
+    Manual(ManualArguments),
 }
 
 /// The commands as the help shows them, the main job first.
@@ -227,6 +229,74 @@ impl Commands {
             Self::Manual(command) => command,
         }
     }
+}
+
+#[derive(clap::Args)]
+struct CompletionArguments {
+    /// The shell
+    #[arg(value_enum, value_name = "SHELL")]
+    shell: Shell,
+}
+
+#[derive(clap::Args)]
+struct ManualArguments {}
+
+impl Command for CompletionArguments {
+    /// Prints what a shell needs to complete commands and options.
+    fn run(&self, output: &mut Output) -> CommandResult {
+        let mut script = Vec::new();
+        generate(self.shell, &mut program(), "simdb", &mut script);
+        output.print_text(&String::from_utf8_lossy(&script));
+        Ok(Answer::Yes)
+    }
+}
+
+impl Command for ManualArguments {
+    /// Prints one page for `man`: the program, then each of its commands.
+    fn run(&self, output: &mut Output) -> CommandResult {
+        let mut program = program();
+        program.build();
+        let whole = Man::new(program.clone());
+        let mut page = Vec::new();
+        whole.render_title(&mut page)?;
+        whole.render_name_section(&mut page)?;
+        whole.render_synopsis_section(&mut page)?;
+        whole.render_description_section(&mut page)?;
+        whole.render_options_section(&mut page)?;
+        whole.render_extra_section(&mut page)?;
+        let mut page = String::from_utf8(page)?;
+        for command in program
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set() && command.get_name() != "help")
+        {
+            page += &section(command)?;
+        }
+        output.print_text(&page);
+        Ok(Answer::Yes)
+    }
+}
+
+/// The section of one command, with what would be sections of a page of its own below it.
+fn section(command: &clap::Command) -> Result<String, Failure> {
+    // Those of all commands are told once, at the beginning.
+    let command = command.clone().mut_args(|argument| {
+        let is_own = matches!(argument.get_id().as_str(), "help" | "version");
+        let is_common = argument.is_global_set() || is_own;
+        argument.hide(is_common)
+    });
+    let man = Man::new(command.clone());
+    let mut parts = Vec::new();
+    man.render_synopsis_section(&mut parts)?;
+    man.render_description_section(&mut parts)?;
+    man.render_options_section(&mut parts)?;
+    if command.get_after_help().is_some() {
+        man.render_extra_section(&mut parts)?;
+    }
+    let parts = String::from_utf8(parts)?.replace(".SH ", ".SS ");
+    Ok(format!(
+        ".SH \"SIMDB {}\"\n{parts}",
+        command.get_name().to_uppercase()
+    ))
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use crate::{CreateOptions, Database, Error, Snapshot};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult};
+use super::existing_output::are_same_file;
 use super::existing_output::{StandingDatabase, print_complete};
-use super::open::Opening;
 use super::output::Output;
-use super::same_file::are_same_file;
+use super::verbs::Opening;
 use super::verbs::{LiveDatabase, Verb};
 
 #[derive(clap::Args)]

@@ -13,10 +13,10 @@ use super::clusters::ClusterArguments;
 use super::commands::Command;
 use super::console::{Console, Progress};
 use super::escaping::printable;
+use super::existing_output::ensure_apart;
 use super::output::{Output, name_fields};
 use super::rejections::Rejections;
 use super::report::{Findings, SAMPLES};
-use super::same_file::ensure_apart;
 use super::units::told_any;
 
 #[derive(clap::Args)]

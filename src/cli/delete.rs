@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::BoundArguments;
 use super::clusters::ClusterArguments;
+use super::console::LongSearch;
 use super::escaping::printable;
-use super::long_search::LongSearch;
-use super::open::Opening;
 use super::output::{Output, key_fields, name_fields};
 use super::times::time;
+use super::verbs::Opening;
 use super::verbs::{LiveDatabase, Verb};
 
 #[derive(clap::Args)]

@@ -17,11 +17,11 @@ use super::answer::chain;
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{BoundArguments, Reading};
 use super::console::Console;
+use super::existing_output::{are_same_file, is_no_file};
 use super::ingest_report::{IngestReport, print_ingested, print_largest_groups};
-use super::open::Opening;
 use super::output::Output;
-use super::same_file::{are_same_file, is_no_file};
 use super::units::{count, positive_count};
+use super::verbs::Opening;
 use super::verbs::{self, LiveDatabase, Verb};
 use super::verification::{Verification, VerifyArguments};
 

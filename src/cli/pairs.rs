@@ -11,12 +11,12 @@ use tempfile::TempDir;
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{NearArguments, Reading};
-use super::long_search::LongSearch;
-use super::open::Opening;
+use super::console::LongSearch;
+use super::existing_output::ensure_replaceable;
 use super::output::{Output, name_fields};
 use super::pair_output::{PairArguments, PairLines, Sides, Sink};
 use super::rejections;
-use super::same_file::ensure_replaceable;
+use super::verbs::Opening;
 use super::verbs::{LiveDatabase, Verb};
 
 #[derive(clap::Args)]

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{expected_documents, max_distance_parser};
 use super::commands::Command;
-use super::open::Opening;
 use super::output::Output;
 use super::units::{self, count, positive_count, told_bytes};
 use super::uses::print_uses;
+use super::verbs::Opening;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {

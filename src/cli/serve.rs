@@ -10,7 +10,7 @@ use super::answer::{Answer, CommandResult};
 use super::commands::Command;
 use super::create::NewDatabase;
 use super::output::Output;
-use super::top::seconds;
+use super::stats::seconds;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
 use super::escaping::printable;
-use super::open::Opening;
 use super::output::{Output, name_fields};
 use super::times::time;
+use super::verbs::Opening;
 use super::verbs::{LiveDatabase, Verb};
 
 #[derive(clap::Args)]

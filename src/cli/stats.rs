@@ -1,20 +1,26 @@
 //! `simdb stats`: what a database holds in words and units, and what to do if something is off. What only concerns
-//! those who look after simdb itself is told if it is asked for.
+//! those who look after simdb itself is told if it is asked for. `simdb top`: the same again and again, of a database
+//! that is in use.
 
+use std::io::IsTerminal as _;
 use std::time::Duration;
+use std::{io, thread};
 
-use crate::inspect::{FullestPrefixes, LargestGroups, Metrics, Statistics};
-use crate::plural::counted;
-use crate::{Cache, Database, Error};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::answer::{Answer, CommandResult};
+use super::answer::{Answer, CommandResult, Failure};
 use super::escaping::printable;
 use super::output::{Output, key_fields};
+#[cfg(unix)]
+use super::remote::Remote;
 use super::units::{cache, told_bytes, told_count};
 use super::verbs::{LiveDatabase, Verb};
+use super::{units, verbs};
+use crate::inspect::{FullestPrefixes, LargestGroups, Metrics, Statistics};
+use crate::plural::counted;
+use crate::{Cache, Database, Error};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -78,7 +84,7 @@ pub(super) enum Detail {
 }
 
 impl Detail {
-    pub(super) fn all_if(is_verbose: bool) -> Self {
+    fn all_if(is_verbose: bool) -> Self {
         if is_verbose { Self::All } else { Self::First }
     }
 }
@@ -553,6 +559,92 @@ pub(super) fn stats_object(stats: &Statistics) -> Value {
         "tables_fit": stats.tables_fit,
         "levels": stats.levels,
     })
+}
+
+#[derive(clap::Args)]
+pub(super) struct TopArguments {
+    #[command(flatten)]
+    database: LiveDatabase,
+
+    /// Print every so many seconds, 0.1 or more
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    every: Duration,
+
+    /// Tell more: tables, levels, cache, commits
+    #[arg(long)]
+    verbose: bool,
+
+    /// How many times to print [default: until Ctrl-C, or until nobody has the database open]
+    #[arg(long, short = 'n', value_name = "N", value_parser = units::positive_count::<u64>)]
+    count: Option<u64>,
+}
+
+/// Parses a time: `1`, `0.5`, `60s`.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    match text.strip_suffix('s').unwrap_or(text).parse::<f64>() {
+        Ok(seconds @ 0.1..=86_400.0) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("must be 0.1 to 86400 seconds".to_owned()),
+    }
+}
+
+impl Verb for TopArguments {
+    fn database(&self) -> &LiveDatabase {
+        &self.database
+    }
+
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        print(database, Detail::all_if(self.verbose), output)
+    }
+
+    fn run_alone(&self, output: &mut Output) -> Option<CommandResult> {
+        Some(self.watch(output))
+    }
+}
+
+impl TopArguments {
+    /// Prints what `simdb stats` does, again and again, of a database in use.
+    ///
+    /// Asks the process that has the database open, until it closes it. A database that nobody has open is looked
+    /// at once: to open it every second could keep others from opening it.
+    fn watch(&self, output: &mut Output) -> CommandResult {
+        let is_terminal = io::stdout().is_terminal() && !output.is_json();
+        for round in 1.. {
+            if !is_answered(&self.database)? {
+                let answer = verbs::run(self, output)?;
+                output.remark("nobody has the database open, so nothing changes");
+                return Ok(answer);
+            }
+            // To the first place of the screen, and all of it empty.
+            let between = if is_terminal { "\x1b[H\x1b[2J" } else { "\n" };
+            if is_terminal || (round > 1 && !output.is_json()) {
+                match output.console().write(between.as_bytes()) {
+                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                        return Ok(Answer::Yes);
+                    }
+                    written => written?,
+                }
+            }
+            let answer = verbs::run(self, output)?;
+            output.flush()?;
+            if output.is_closed() || self.count == Some(round) {
+                return Ok(answer);
+            }
+            thread::sleep(self.every);
+        }
+        unreachable!("the rounds have no end")
+    }
+}
+
+/// Whether a process has the database open and answers for it.
+#[cfg(unix)]
+fn is_answered(database: &LiveDatabase) -> Result<bool, Failure> {
+    Ok(Remote::connect(database)?.is_some())
+}
+
+/// On other systems, no process answers for another.
+#[cfg(not(unix))]
+fn is_answered(_database: &LiveDatabase) -> Result<bool, Failure> {
+    Ok(false)
 }
 
 #[cfg(test)]

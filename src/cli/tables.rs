@@ -10,11 +10,11 @@ use serde_json::json;
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::max_distance_parser;
 use super::commands::Command;
-use super::open::Opening;
+use super::existing_output::ensure_replaceable;
 use super::output::Output;
-use super::same_file::ensure_replaceable;
 use super::stats::stats_object;
 use super::units;
+use super::verbs::Opening;
 use super::verbs::{LiveDatabase, Verb};
 
 #[derive(clap::Args)]

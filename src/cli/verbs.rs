@@ -2,17 +2,16 @@
 //! be opened here, otherwise in the process that has it open.
 
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 #[cfg(unix)]
 use std::thread;
 #[cfg(unix)]
 use std::time::{Duration, Instant};
 
-use crate::{Database, Error};
 use clap::Subcommand;
 
 use super::answer::CommandResult;
-use super::open::Opening;
 use super::output::Output;
 #[cfg(unix)]
 use super::remote::{Remote, nobody_answers};
@@ -20,8 +19,9 @@ use super::remote::{Remote, nobody_answers};
 use super::tables;
 use super::{
     check, clusters, compact, delete, get, ingest, load, overlap, pairs, query, report, sources,
-    stats, top,
+    stats,
 };
+use crate::{Database, Error, OpenOptions};
 
 /// A verb, which is its arguments.
 pub(super) trait Verb {
@@ -129,7 +129,7 @@ pub(super) enum DatabaseVerb {
     #[command(visible_alias = "info")]
     Stats(stats::Arguments),
     /// Print `stats` once a second, of a database in use
-    Top(top::Arguments),
+    Top(stats::TopArguments),
     /// Print the inputs of a database, and how far each was read
     Sources(sources::Arguments),
     /// Check whether a database is damaged
@@ -244,4 +244,48 @@ fn warn_of_order(verb: &dyn Verb, error: &Error, output: &Output) {
             "the database comes before the key: is {path} the database?"
         ));
     }
+}
+
+/// What a database is opened for.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Opening {
+    /// To read it. Several commands that read can run at once, and the permission to read is enough. If the engine has
+    /// to recover the file first, the file is opened for writing.
+    Read,
+    /// To read and write it.
+    Write,
+    /// To check it. If it may only be read, it is opened to read. Then the checksums of the pages are not verified.
+    Check,
+}
+
+impl Opening {
+    /// For a command that only looks unless `changes`.
+    pub(super) fn new(changes: bool) -> Self {
+        if changes { Self::Write } else { Self::Read }
+    }
+
+    pub(super) fn open(self, path: &Path) -> Result<Database, Error> {
+        match self {
+            Self::Read => match Database::open(path, &OpenOptions::new().read_only(true)) {
+                Err(unrecovered @ Error::NeedsRecovery { .. }) => match Self::Write.open(path) {
+                    // What has to be done is said by the first error only.
+                    Err(error) if may_only_read(&error) => Err(unrecovered),
+                    opened => opened,
+                },
+                opened => opened,
+            },
+            Self::Write => Database::open(path, &OpenOptions::new()),
+            Self::Check => match Self::Write.open(path) {
+                Err(error) if may_only_read(&error) => Self::Read.open(path),
+                opened => opened,
+            },
+        }
+    }
+}
+
+/// Whether a database could not be opened to write because the file or the file system may only be read.
+/// It may still be possible to open it to read.
+fn may_only_read(error: &Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error, Error::Io { source, .. } if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem))
 }

@@ -220,7 +220,7 @@ impl WriteTxn {
     ///
     /// * [`Error::SourceName`](crate::Error::SourceName) for a name of no bytes or too many. It changes nothing.
     /// * [`Error::Aborted`](crate::Error::Aborted) if an earlier operation broke the transaction.
-    #[cfg(feature = "ingest")]
+    #[cfg(any(test, feature = "ingest"))]
     pub(crate) fn set_source(&mut self, source: &Source) -> Result<()> {
         source.validate()?;
         self.writer

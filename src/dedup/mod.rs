@@ -35,7 +35,6 @@ mod events;
 #[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
 #[path = "../../tests/hostile/dedup.rs"]
 pub(crate) mod hostile;
-mod json_fields;
 mod keeping;
 mod layout;
 mod removed_list;

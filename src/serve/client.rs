@@ -18,6 +18,7 @@ use rustix::event::PollFlags;
 
 use super::call::{add_request, expire_request, plain_request, query_request};
 use super::caller::{receive_some, send_some};
+use super::find_server::Started;
 use super::find_server::{
     ClientOptions, LOOK, PAUSE, Unserved, find_server, find_server_once, is_anybody_there,
 };
@@ -26,7 +27,6 @@ use super::overlap::{overlap_request, read_overlap};
 use super::reply::{Info, read_document, read_matches, read_number, read_verdict, refused};
 use super::resp::{AnswerScan, Value};
 use super::socket::wait_for;
-use super::started::Started;
 use crate::database::{Expiry, Matches, Policy, Query, Verdict};
 #[cfg(feature = "ingest")]
 use crate::database::{Overlap, OverlapQuery};

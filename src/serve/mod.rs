@@ -28,8 +28,6 @@ mod resp_session;
 mod server;
 #[cfg(unix)]
 mod socket;
-#[cfg(unix)]
-mod started;
 
 #[cfg(not(unix))]
 pub use no_server::Server;

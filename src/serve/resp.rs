@@ -15,7 +15,7 @@ pub(crate) const MOST_REQUEST_BYTES: usize = 1 << 20;
 /// The most texts of a request.
 const MOST_ARGUMENTS: usize = 1 << 16;
 /// The longest answer (bytes).
-pub(crate) const MOST_ANSWER_BYTES: usize = 64 << 20;
+const MOST_ANSWER_BYTES: usize = 64 << 20;
 /// The longest line with a length.
 const MOST_LINE_BYTES: usize = 64;
 /// The longest line of an error or of a simple text.

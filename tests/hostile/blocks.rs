@@ -4,7 +4,6 @@ use super::document_packing::{extent_of, pack_documents};
 use super::documents::DocumentBlock;
 use super::envelope::FileSeed;
 use super::packed::{self, Packer};
-use super::packed_part::decode_part;
 use super::row::{Lists, Row};
 use super::segment::SegmentBuilder;
 
@@ -28,7 +27,7 @@ fn rows<R: Row>(bytes: &[u8]) {
     let none = u64::MAX;
     for prefixes in [0..=u64::MAX, 1..=u64::MAX / 2, none..=0] {
         let mut part = Lists::<R>::default();
-        let counts = decode_part(bytes, &prefixes, &mut part);
+        let counts = packed::decode_part(bytes, &prefixes, &mut part);
         assert!(part.puts.len() <= MOST_ROWS && part.marks.len() <= MOST_ROWS);
         if decoded.is_err() {
             continue;

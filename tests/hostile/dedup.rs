@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
-use super::json_fields::with_fields;
+use super::annotation::with_fields;
 use super::removed_list::{ListedRecord, parse};
 
 /// Any bytes as a line that gets fields. If it is an object, it has the same members afterwards and the new ones, and

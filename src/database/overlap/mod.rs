@@ -5,11 +5,8 @@
     reason = "the folder is named after what it shows first"
 )]
 mod overlap;
-mod question;
 mod tally;
 #[cfg(test)]
 mod tests;
-mod wanted;
 
-pub use overlap::{FirstMatch, Overlap, OverlapDocument, OverlapUnit};
-pub use question::OverlapQuery;
+pub use overlap::{FirstMatch, Overlap, OverlapDocument, OverlapQuery, OverlapUnit};

@@ -1,20 +1,22 @@
 //! Overlap: how much of a text stood elsewhere, unit by unit and by document.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use super::question::OverlapQuery;
 use super::tally::{Largest, MOST_BYTES, Pass};
-use super::wanted::{TextUnits, Wanted};
+use crate::database::near::Near;
 use crate::database::query::{Match, Query};
-use crate::database::search::{self, MOST_FOR_EACH};
+use crate::database::search;
+use crate::database::search::MOST_FOR_EACH;
 use crate::database::snapshot::Snapshot;
 use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
 use crate::metrics::Tally;
-use crate::sketch::Similarity;
+use crate::sketch::{Similarity, Sketch};
 use crate::store::{DocumentNumber, Reader};
-use crate::text::{Fingerprinter, Unit};
+use crate::text::{Fingerprinter, MOST_UNITS, Unit};
 
 /// How much of a text stood elsewhere: how many of its units, in which documents, and where each was seen first. From
 /// [`Snapshot::overlap`].
@@ -408,5 +410,142 @@ impl Search<'_> {
             queries.push(query.near(self.query.near.clone()));
         }
         queries
+    }
+}
+
+/// How a text is cut, which stored units are near to its units, and how many documents are listed, for
+/// [`Snapshot::overlap`](crate::Snapshot::overlap).
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Near, OverlapQuery, Unit};
+///
+/// let query = OverlapQuery::new().unit(Unit::Paragraph).near(Near::within(5).scopes(["news"])).limit(3);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct OverlapQuery {
+    pub(crate) unit: Unit,
+    pub(crate) near: Near,
+    pub(crate) without: Option<Vec<u8>>,
+    pub(crate) limit: usize,
+}
+
+impl Default for OverlapQuery {
+    fn default() -> Self {
+        Self {
+            unit: Unit::Sentence,
+            near: Near::new(),
+            without: None,
+            limit: 10,
+        }
+    }
+}
+
+impl OverlapQuery {
+    /// The defaults of the methods below.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What the text is cut into: that into which the stored documents were cut. Default: sentences.
+    #[must_use]
+    pub fn unit(mut self, unit: Unit) -> Self {
+        self.unit = unit;
+        self
+    }
+
+    /// Which stored units are near. Default: [`Near::new`].
+    #[must_use]
+    pub fn near(mut self, near: impl Into<Near>) -> Self {
+        self.near = near.into();
+        self
+    }
+
+    /// The key of the document that the text is of. Its own units, and a document with this key, do not count. Default:
+    /// all count.
+    #[must_use]
+    pub fn without(mut self, key: impl Into<Vec<u8>>) -> Self {
+        self.without = Some(key.into());
+        self
+    }
+
+    /// The most documents that are listed, those with the largest share of the text. Default: 10. All are counted.
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+}
+
+/// The units of a text.
+struct TextUnits {
+    pub(super) units: Vec<TextUnit>,
+    /// Those that are looked for.
+    pub(super) wanted: Vec<Wanted>,
+}
+
+/// A paragraph or a sentence of the text.
+struct TextUnit {
+    pub(super) range: Range<usize>,
+    pub(super) characters: u64,
+    /// Its index among the wanted. `None` if it is too short to judge.
+    pub(super) wanted: Option<usize>,
+}
+
+/// What one unit, or several equal ones, are looked for by. Equal units are looked for once.
+pub(super) struct Wanted {
+    pub(super) fingerprint: Fingerprint,
+    pub(super) sketch: Option<Sketch>,
+    /// The number of units.
+    pub(super) units: u64,
+    /// Their characters together.
+    pub(super) characters: u64,
+}
+
+impl TextUnits {
+    pub(super) fn new(text: &str, unit: Unit, fingerprinter: &Fingerprinter) -> Result<Self> {
+        let ranges = unit.ranges(text, MOST_UNITS + 1);
+        if ranges.len() > MOST_UNITS {
+            return Err(Error::TooManyUnits {
+                max_units: MOST_UNITS,
+            });
+        }
+        let pieces: Vec<&str> = ranges.iter().map(|range| &text[range.clone()]).collect();
+        let judged = fingerprinter.fingerprints_and_sketches(&pieces);
+        let mut units = Vec::with_capacity(ranges.len());
+        let mut wanted = Vec::new();
+        let mut indexes = HashMap::new();
+        for ((range, piece), judged) in ranges.into_iter().zip(pieces).zip(judged) {
+            let characters = piece.chars().count() as u64;
+            let index = judged.map(|judged| match indexes.entry(judged) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(new) => {
+                    wanted.push(Wanted::new(judged));
+                    *new.insert(wanted.len() - 1)
+                }
+            });
+            if let Some(index) = index {
+                wanted[index].units += 1;
+                wanted[index].characters += characters;
+            }
+            units.push(TextUnit {
+                range,
+                characters,
+                wanted: index,
+            });
+        }
+        Ok(Self { units, wanted })
+    }
+}
+
+impl Wanted {
+    fn new((fingerprint, sketch): (Fingerprint, Option<Sketch>)) -> Self {
+        Self {
+            fingerprint,
+            sketch,
+            units: 0,
+            characters: 0,
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::overlap::OverlapDocument;
-use super::wanted::Wanted;
+use super::overlap::Wanted;
 
 /// The memory of a pass.
 pub(super) const MOST_BYTES: usize = 64 << 20;

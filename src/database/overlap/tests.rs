@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use super::overlap::Overlap;
-use super::question::OverlapQuery;
+use super::overlap::OverlapQuery;
+use super::overlap::Wanted;
 use super::tally::{Largest, MOST_BYTES, Pass};
-use super::wanted::Wanted;
 use crate::{CreateOptions, Database, Fingerprint, Scheme, Snapshot};
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;

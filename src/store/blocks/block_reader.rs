@@ -6,8 +6,8 @@ use super::cache::BlockCache;
 use super::documents::DocumentBlock;
 use super::entry::Entry;
 use super::envelope::{FileSeed, Problem};
+use super::packed;
 use super::row::{Lists, Row};
-use super::{packed, packed_part};
 use crate::error::{Error, Result};
 use crate::metrics::Tally;
 use crate::planted::planted;
@@ -137,7 +137,7 @@ impl<'a> SetBlocks<'a> {
         lists: &mut Lists<R>,
     ) -> Result<()> {
         lists.clear();
-        let counts = packed_part::decode_part(bytes, &(first.prefix()..=last.prefix()), lists);
+        let counts = packed::decode_part(bytes, &(first.prefix()..=last.prefix()), lists);
         let counts = counts.map_err(|problem| self.damaged(entry, problem))?;
         if counts == (entry.puts.into(), entry.marks.into()) {
             Ok(())

@@ -3,12 +3,12 @@
 //! A block is compressed if that makes it smaller by a sixth, its sketches not counted. A short block is also
 //! compressed if that saves less.
 
-use super::columns::{column_bytes, encode_column};
 use super::documents::{DocumentRef, KIND, LZ4, MAX_DOCUMENTS, PLAIN, VERSION};
 use super::entry::{Extent, scope_bit};
 use super::envelope::FileSeed;
 use super::filter::Filter;
 use super::packed::Packed;
+use super::packed::{column_bytes, encode_column};
 use crate::fingerprint::Fingerprint;
 
 /// Packs documents into blocks of at most `limit` bytes. A document that takes more gets a block of its own.

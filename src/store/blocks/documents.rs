@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::columns::decode_column;
 use super::envelope::{self, Fields, Problem};
+use super::packed::decode_column;
 use super::sketches::{SketchRef, Sketches};
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;

@@ -3,7 +3,6 @@
 mod bits;
 mod block_reader;
 mod cache;
-mod columns;
 mod document_packing;
 mod documents;
 mod entry;
@@ -15,7 +14,6 @@ pub(crate) mod hostile;
 #[cfg(test)]
 mod memory;
 mod packed;
-mod packed_part;
 mod row;
 mod segment;
 mod sketches;

@@ -6,8 +6,9 @@
 //! fingerprints are spread almost evenly. So the largest gap of a block is only a few bits longer than the
 //! mean gap. docs/benchmarks.md compares other encodings. The checksum of a block is in the directory.
 
-use super::bits::{pack, packed_bytes, width_of};
-use super::columns::{column_bytes, decode_packed, encode_column};
+use std::ops::RangeInclusive;
+
+use super::bits::{pack, packed_bytes, unpack, unpack_one, width_of};
 use super::entry::Extent;
 use super::envelope::{Fields, FileSeed, Problem};
 use super::filter::{Filter, MAX_BLOCK_LINES};
@@ -255,7 +256,7 @@ pub(crate) fn decode<R: Row>(bytes: &[u8], rows: &mut Lists<R>) -> Result<(), Pr
 }
 
 /// The fields of a block behind its kind and version.
-pub(super) fn fields_of(bytes: &[u8]) -> Result<Fields<'_>, Problem> {
+fn fields_of(bytes: &[u8]) -> Result<Fields<'_>, Problem> {
     let mut fields = Fields(bytes);
     match fields.take()? {
         [KIND, VERSION] => Ok(fields),
@@ -265,7 +266,7 @@ pub(super) fn fields_of(bytes: &[u8]) -> Result<Fields<'_>, Problem> {
 }
 
 /// The number of rows of a list.
-pub(super) fn rows_of_list(fields: &mut Fields<'_>) -> Result<usize, Problem> {
+fn rows_of_list(fields: &mut Fields<'_>) -> Result<usize, Problem> {
     let count = usize::from(u16::from_le_bytes(fields.take()?));
     if count > MAX_ROWS {
         Err("it claims more rows than a block has")
@@ -300,11 +301,123 @@ fn decode_list<R: Row>(fields: &mut Fields<'_>, rows: &mut Vec<R>) -> Result<(),
     Ok(())
 }
 
+/// Appends a column as offsets from its least value.
+pub(super) fn encode_column<I: Iterator<Item = u64>>(column: impl Fn() -> I, bytes: &mut Vec<u8>) {
+    let (low, high) = column().fold((u64::MAX, 0), |(low, high), it| (low.min(it), high.max(it)));
+    let low = low.min(high);
+    let width = width_of(high - low);
+    bytes.extend(low.to_le_bytes());
+    bytes.push(width as u8);
+    pack(column().map(|value| value - low), width, bytes);
+}
+
+/// The bytes of a column of `count` values between `low` and `high`.
+#[inline]
+pub(super) fn column_bytes(count: usize, low: u64, high: u64) -> usize {
+    9 + packed_bytes(count, width_of(high - low))
+}
+
+/// Reads back what [`encode_column`] appended.
+pub(super) fn decode_column(fields: &mut Fields<'_>, count: usize) -> Result<Vec<u64>, Problem> {
+    let low = u64::from_le_bytes(fields.take()?);
+    let mut values = Vec::with_capacity(count);
+    decode_packed(fields, count, |offset| {
+        values.push(low.wrapping_add(offset));
+    })?;
+    Ok(values)
+}
+
+/// Reads a width, and `count` numbers of that width.
+fn decode_packed(
+    fields: &mut Fields<'_>,
+    count: usize,
+    each: impl FnMut(u64),
+) -> Result<(), Problem> {
+    let (bytes, width) = packed_fields(fields, count)?;
+    unpack(bytes, count, width, each);
+    Ok(())
+}
+
+/// Reads a width, and goes past `count` numbers of that width. The bytes that are returned begin with these
+/// numbers. What follows them is there too, so that the last numbers are read faster.
+fn packed_fields<'a>(fields: &mut Fields<'a>, count: usize) -> Result<(&'a [u8], u32), Problem> {
+    let [width] = fields.take()?;
+    if u32::from(width) > u64::BITS {
+        return Err("a column is wider than 64 bits");
+    }
+    let bytes = fields.0;
+    fields.take_slice(packed_bytes(count, width.into()))?;
+    Ok((bytes, width.into()))
+}
+
+/// Adds the rows of a block whose prefixes are in a range to lists whose rows come before them. Returns the
+/// numbers of rows that the block puts and marks.
+pub(super) fn decode_part<R: Row>(
+    bytes: &[u8],
+    prefixes: &RangeInclusive<u64>,
+    rows: &mut Lists<R>,
+) -> Result<(usize, usize), Problem> {
+    let mut fields = fields_of(bytes)?;
+    let puts = decode_part_of_list(&mut fields, prefixes, &mut rows.puts)?;
+    let marks = decode_part_of_list(&mut fields, prefixes, &mut rows.marks)?;
+    fields.finish()?;
+    Ok((puts, marks))
+}
+
+fn decode_part_of_list<R: Row>(
+    fields: &mut Fields<'_>,
+    prefixes: &RangeInclusive<u64>,
+    rows: &mut Vec<R>,
+) -> Result<usize, Problem> {
+    /// Gaps that are added up together. They begin at a whole byte.
+    const TOGETHER: usize = 64;
+    let count = rows_of_list(fields)?;
+    if count == 0 {
+        return Ok(0);
+    }
+    let added = rows.len();
+    let mut prefix = u64::from_le_bytes(fields.take()?);
+    let mut before = usize::from(prefix < *prefixes.start());
+    if prefixes.contains(&prefix) {
+        rows.push(R::join(prefix, [0; 2]));
+    }
+    let (gaps, width) = packed_fields(fields, count - 1)?;
+    for start in (0..count - 1).step_by(TOGETHER) {
+        if prefix > *prefixes.end() {
+            break;
+        }
+        let gaps = gaps.get(start * width as usize / 8..).unwrap_or_default();
+        let gaps_here = TOGETHER.min(count - 1 - start);
+        let mut end = prefix;
+        unpack(gaps, gaps_here, width, |gap| end = end.wrapping_add(gap));
+        if end < *prefixes.start() {
+            (prefix, before) = (end, before + gaps_here);
+            continue;
+        }
+        unpack(gaps, gaps_here, width, |gap| {
+            prefix = prefix.wrapping_add(gap);
+            before += usize::from(prefix < *prefixes.start());
+            if prefixes.contains(&prefix) {
+                rows.push(R::join(prefix, [0; 2]));
+            }
+        });
+    }
+    for column in 0..R::COLUMNS {
+        let low = u64::from_le_bytes(fields.take()?);
+        let (offsets, width) = packed_fields(fields, count)?;
+        for (index, row) in rows[added..].iter_mut().enumerate() {
+            let offset = unpack_one(offsets, before + index, width);
+            *row = row.with_column(column, low.wrapping_add(offset));
+        }
+    }
+    Ok(count)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::packed_part::decode_part;
+    use super::super::packed::decode_part;
     use super::*;
 
     fn pack_rows<R: Row>(puts: &[R], marks: &[R], limit: usize, filtered: bool) -> Vec<Packed<R>> {

@@ -1,7 +1,7 @@
 //! The sketches of the documents of a block, in the order of the documents.
 
-use super::columns::decode_column;
 use super::envelope::{Fields, Problem};
+use super::packed::decode_column;
 use crate::sketch::{Sketch, SketchSize};
 
 /// A sketch in a block.

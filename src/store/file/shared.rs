@@ -278,7 +278,7 @@ impl Shared {
 
     /// Makes the name of the file durable before the first commit to it. Whoever gave it the name may have been killed
     /// before that, and after a power cut the file would be gone, or an older one would be back.
-    pub(crate) fn make_name_durable(&self) -> Result<()> {
+    fn make_name_durable(&self) -> Result<()> {
         if self.target.as_os_str().is_empty() || self.is_name_durable.load(Ordering::Acquire) {
             return Ok(());
         }

@@ -6,9 +6,9 @@ use std::ops::Range;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::basis::{Basis, CHUNK_KEY, LOG_KEY, chunk_key};
-use super::chosen::{Chosen, DeadNumbers, Documents, Part};
 use super::report::{MissingDocuments, SalvageReport, add_range, is_among};
 use super::salvage::Pace;
+use super::salvage::{Chosen, DeadNumbers, Documents, Part};
 use crate::error::{Error, Result};
 use crate::source::Source;
 use crate::store::blocks::{DocumentBlock, Entry};
@@ -37,7 +37,7 @@ impl Found {
 }
 
 /// A block of documents, if these bytes are one that ends with this number.
-pub(super) fn block_of(high: u64, bytes: &[u8]) -> Option<DocumentBlock> {
+fn block_of(high: u64, bytes: &[u8]) -> Option<DocumentBlock> {
     let block = DocumentBlock::decode(bytes).ok()?;
     (block.last() == Some(high)).then_some(block)
 }
