@@ -13,6 +13,10 @@ use crate::process::{Kept, OfProcess};
 
 #[cfg(all(test, unix))]
 #[path = "../tests/stand/disk.rs"]
+#[cfg_attr(
+    not(feature = "ingest"),
+    expect(dead_code, reason = "a cleaning notes the others")
+)]
 pub(crate) mod disk;
 
 #[cfg(test)]

@@ -318,7 +318,7 @@ pub struct Totals {
     pub elapsed: Duration,
 }
 
-#[cfg(any(test, feature = "ingest"))]
+#[cfg(feature = "ingest")]
 impl Totals {
     /// Adds the numbers of other records. Where a record that is stored has impossible ones, they stay the greatest.
     pub(crate) fn add_all(&mut self, other: &Self) {
@@ -440,7 +440,7 @@ impl Numbers {
     }
 }
 
-#[cfg(any(feature = "ingest", test))]
+#[cfg(feature = "ingest")]
 impl Numbers {
     /// How many there are.
     pub(crate) fn count(&self) -> u64 {
@@ -482,7 +482,7 @@ impl Numbers {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "ingest"))]
 mod tests {
     use super::*;
 

@@ -226,6 +226,7 @@ impl<'e> FolderMoment<'e> {
     }
 
     /// Makes a folder as a power cut could leave it at this moment. Returns what has happened.
+    #[cfg(feature = "ingest")]
     pub(super) fn cut_into(&self, folder: &Path, random: &mut Random) -> String {
         let (names, mut what) = self.cut_names(random);
         for (name, entry) in names {

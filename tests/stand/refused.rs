@@ -164,15 +164,15 @@ fn refuse_each(
 /// temporary is left, and the same can be done again once the cause is gone.
 #[test]
 fn each_call_about_files_and_names_may_be_refused() -> Result<()> {
-    let mut makings = vec![
+    let makings = [
         Making::Creation,
         Making::Build,
         Making::Backup,
         Making::Compaction,
         Making::OtherPlan,
+        #[cfg(feature = "ingest")]
+        Making::SmallFile,
     ];
-    #[cfg(feature = "ingest")]
-    makings.push(Making::SmallFile);
     let mut refused = 0;
     for making in makings {
         let calls = refuse_each(&mut refused, |refusal| refuse_one(making, refusal))?;
