@@ -28,6 +28,8 @@ pub mod eval;
 mod events;
 mod files;
 mod fingerprint;
+// Some of its examples need features.
+#[cfg(any(not(doctest), feature = "cli"))]
 pub mod guide;
 #[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
 #[doc(hidden)]
