@@ -19,7 +19,8 @@ fn crawler() -> Result<PathBuf, Box<dyn std::error::Error>> {
         .ok_or("the tests are in a folder of the built files")?;
     let mut cargo = Command::new(env!("CARGO"));
     cargo
-        .args(["build", "--quiet", "--example", "crawler", "--target-dir"])
+        .args(["build", "--quiet", "--example", "crawler"])
+        .args(["--features", "cli", "--target-dir"])
         .arg(target);
     Ran::from(cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output()?).expect(0);
     Ok(target.join("debug/examples/crawler"))
