@@ -62,30 +62,41 @@ const FLOORS: [&str; 20] = [
     "planting",
 ];
 
-/// The files below `src`, with their code but not their comments.
-fn sources() -> std::io::Result<Vec<(PathBuf, String)>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let (mut folders, mut files) = (vec![root.clone()], Vec::new());
+/// The files of Rust below a folder.
+fn rust_files(root: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut folders = vec![root.to_owned()];
+    let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
-            // The package for Python is a crate of its own.
-            if path.is_dir() && path != root.join("python") {
+            if path.is_dir() && !path.ends_with("target") {
                 folders.push(path);
-            } else if path.extension().is_some_and(|it| it == "rs") {
-                let text = fs::read_to_string(&path)?;
-                let code = text
-                    .lines()
-                    .map(|line| line.split("//").next().unwrap_or(""))
-                    .collect::<Vec<_>>();
-                files.push((
-                    path.strip_prefix(&root).unwrap_or(&path).to_owned(),
-                    code.join("\n"),
-                ));
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
             }
         }
     }
     Ok(files)
+}
+
+/// The files below `src`, with their code but not their comments.
+fn sources() -> std::io::Result<Vec<(PathBuf, String)>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut sources = Vec::new();
+    for path in rust_files(&root)? {
+        let file = path.strip_prefix(&root).unwrap_or(&path);
+        // The package for Python is a crate of its own.
+        if file.starts_with("python") {
+            continue;
+        }
+        let mut code = String::new();
+        for line in fs::read_to_string(&path)?.lines() {
+            code += line.split("//").next().unwrap_or("");
+            code.push('\n');
+        }
+        sources.push((file.to_owned(), code));
+    }
+    Ok(sources)
 }
 
 /// The names that follow `path` in the code, such as `plan` in `crate::plan::Plan`.
@@ -184,6 +195,44 @@ fn a_mod_file_lists_and_defines_nothing() -> TestResult {
             assert!(!defines, "{} defines something: {line}", file.display());
         }
     }
+    Ok(())
+}
+
+/// A page may leave out the folders above a file, and names that have a star.
+#[test]
+fn every_file_that_a_page_names_is_there() -> TestResult {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    for folder in ["src", "tests", "benches", "docs"] {
+        for file in rust_files(&project.join(folder))? {
+            files.push(format!("/{}", file.strip_prefix(project)?.display()));
+        }
+    }
+    // The package of crates.io has no crate for Python.
+    let has_python = project.join("src/python").exists();
+    let mut missing = Vec::new();
+    let mut named = 0;
+    for page in [
+        "design",
+        "security",
+        "contributing",
+        "reliability",
+        "schemes",
+    ] {
+        let text = fs::read_to_string(project.join(format!("docs/{page}.md")))?;
+        for name in text.split('`').skip(1).step_by(2) {
+            let is_of_python = name.contains("python/") && !has_python;
+            if !name.ends_with(".rs") || name.contains(['*', ' ', '(']) || is_of_python {
+                continue;
+            }
+            named += 1;
+            if !files.iter().any(|file| file.ends_with(&format!("/{name}"))) {
+                missing.push(format!("docs/{page}.md: {name}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "no such file: {missing:?}");
+    assert!(named > 50, "{named} names were found");
     Ok(())
 }
 
