@@ -482,7 +482,8 @@ impl Numbers {
     }
 }
 
-#[cfg(all(test, feature = "ingest"))]
+#[cfg(feature = "ingest")]
+#[cfg(test)]
 mod tests {
     use super::*;
 
