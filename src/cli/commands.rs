@@ -17,8 +17,8 @@ use super::parsing::{parse, version};
 use super::process::Process;
 #[cfg(feature = "parquet")]
 use super::tables;
-use super::verbs::DatabaseVerb;
-use super::{audit, create, dedup, eval, fingerprint, load, plan, salvage, serve, verbs};
+use super::verbs::{self, DatabaseVerb};
+use super::{audit, create, dedup, eval, fingerprint, load, plan, salvage, serve};
 use crate::Error;
 
 /// A command, which is its arguments.
@@ -231,6 +231,7 @@ impl Commands {
     }
 }
 
+// `simdb completions`. The help of a command stands in the list of commands.
 #[derive(clap::Args)]
 struct CompletionArguments {
     /// The shell
@@ -238,6 +239,7 @@ struct CompletionArguments {
     shell: Shell,
 }
 
+// `simdb manual`.
 #[derive(clap::Args)]
 struct ManualArguments {}
 

@@ -3,8 +3,7 @@
 //! to it while they go on.
 
 use std::borrow::Cow;
-use std::io;
-use std::io::Read;
+use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

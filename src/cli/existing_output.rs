@@ -2,17 +2,17 @@
 //! finds that output when it is given again: then it is done. Anything else that stands there is not touched, and an
 //! output is never what the command reads.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufReader, Read as _};
-use std::path::{Path, PathBuf};
-use std::{fs, path};
+use std::path::{self, Path, PathBuf};
 
 use super::answer::Failure;
 use super::output::Output;
 use super::pair_output::Sink;
 use super::verbs::Opening;
+use crate::files;
 use crate::source::Source;
-use crate::{CreateOptions, Database, Document, Error, PairPosition, Snapshot, files};
+use crate::{CreateOptions, Database, Document, Error, PairPosition, Snapshot};
 
 fn already_exists(path: &Path) -> Error {
     Error::AlreadyExists {

@@ -2,9 +2,9 @@
 //! those who look after simdb itself is told if it is asked for. `simdb top`: the same again and again, of a database
 //! that is in use.
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
+use std::thread;
 use std::time::Duration;
-use std::{io, thread};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -15,9 +15,8 @@ use super::escaping::printable;
 use super::output::{Output, key_fields};
 #[cfg(unix)]
 use super::remote::Remote;
-use super::units::{cache, told_bytes, told_count};
-use super::verbs::{LiveDatabase, Verb};
-use super::{units, verbs};
+use super::units::{self, cache, told_bytes, told_count};
+use super::verbs::{self, LiveDatabase, Verb};
 use crate::inspect::{FullestPrefixes, LargestGroups, Metrics, Statistics};
 use crate::plural::counted;
 use crate::{Cache, Database, Error};

@@ -3,8 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
-use std::io::{BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::path::PathBuf;
 
 use serde_json::Value;

@@ -2,15 +2,16 @@
 //! still there. Whoever waits here is ended when its options say so.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::File;
-use std::io::{Read as _, Seek as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fmt, io, thread};
 
 use rustix::event::PollFlags;
 

@@ -352,6 +352,9 @@ fn packed_fields<'a>(fields: &mut Fields<'a>, count: usize) -> Result<(&'a [u8],
 
 /// Adds the rows of a block whose prefixes are in a range to lists whose rows come before them. Returns the
 /// numbers of rows that the block puts and marks.
+///
+/// The gaps before the range are added up, many at a time. Only in the range they become rows. What is behind the range
+/// is not looked at.
 pub(super) fn decode_part<R: Row>(
     bytes: &[u8],
     prefixes: &RangeInclusive<u64>,
