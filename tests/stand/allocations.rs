@@ -45,7 +45,7 @@ fn is_for_a_leaf() -> bool {
 }
 
 /// The bytes of the largest piece of memory that this thread asked for while it ran `operation`.
-pub(super) fn largest_of<T>(operation: impl FnOnce() -> T) -> (usize, T) {
+pub(crate) fn largest_of<T>(operation: impl FnOnce() -> T) -> (usize, T) {
     LARGEST.set(0);
     let outcome = operation();
     (LARGEST.get(), outcome)

@@ -6,7 +6,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -142,7 +144,8 @@ impl Victim {
                 database = Database::of_store(store.into());
             }
             commit(&database, number)?;
-            // So that no merge comes between transactions, and the file is the same in each run.
+            // So that no merge comes between transactions. How merges are divided into commits depends on the time that
+            // they take, so each run has another file.
             database.settle()?;
             victim.older.push(recording.image().as_bytes().to_vec());
             let answers = Answers::of(&database, &victim.keys, Questions::All);
@@ -379,7 +382,7 @@ fn back_up(victim: &Victim, database: &Database, shown: Shown, what: &str) {
 fn compact(victim: &Victim, damaged: &Damaged) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let path = folder.path().join("c.simdb");
-    std::fs::write(&path, &damaged.bytes).expect("it can be written");
+    fs::write(&path, &damaged.bytes).expect("it can be written");
     let opened = Database::open(&path, &OpenOptions::new());
     let compacted = opened.and_then(|it| it.compact(|_, _| std::ops::ControlFlow::Continue(())));
     match compacted {
@@ -446,6 +449,7 @@ fn use_all(
     let watch = Watch::start();
     let mut tally = Tally::default();
     let mut wrong = Vec::new();
+    let mut kept = None;
     for (at, damaged) in files.into_iter().enumerate() {
         watch.begin(&damaged.what);
         let usage = match at {
@@ -467,14 +471,29 @@ fn use_all(
         if largest > MOST_AT_ONCE {
             wrong.push(format!("{}: {largest} bytes at once", damaged.what));
         }
+        if !wrong.is_empty() {
+            kept.get_or_insert_with(|| keep(&damaged));
+        }
     }
     assert!(
         wrong.is_empty(),
-        "{} wrong: {:#?}",
+        "{} wrong, the first file is kept as {kept:?}: {:#?}",
         wrong.len(),
         &wrong[..wrong.len().min(12)]
     );
     tally
+}
+
+/// Keeps a file that was used wrongly, so that it can be used again.
+fn keep(damaged: &Damaged) -> PathBuf {
+    let file = tempfile::Builder::new()
+        .prefix("damaged-")
+        .suffix(".simdb")
+        .tempfile();
+    let file = file.expect("a temporary file can be made");
+    fs::write(&file, &damaged.bytes).expect("it can be written");
+    let (_, path) = file.keep().expect("it can be kept");
+    path
 }
 
 impl fmt::Display for Tally {

@@ -3,7 +3,6 @@
 
 use std::fs::{self, File, Metadata};
 use std::io;
-use std::mem;
 use std::path::Path;
 
 use parking_lot::Mutex;
@@ -11,7 +10,6 @@ use redb::{DatabaseError, Durability, ReadableDatabase};
 
 use super::changes::{BlockTable, Changes, MetaRow};
 use super::guard::{Guarded, engine_error, guarded};
-use super::opening::ensure_first_pages;
 use super::storage::Lent;
 use super::tables::{self, Tables};
 use crate::error::{Error, Holder, Result};
@@ -166,25 +164,22 @@ impl Engine {
             let engine = builder
                 .set_cache_size(page_cache_bytes)
                 .create_with_backend(storage.clone());
+            storage.ensure_sound()?;
             let engine = engine.map_err(open_error(path))?;
-            if let Err(error) = ensure_first_pages(&storage, true, path) {
-                // To close it would be to commit. What it takes in memory is lost.
-                mem::forget(engine);
-                storage.abandon();
-                return Err(error);
-            }
+            storage.note_repaired().map_err(Error::io(path))?;
             Ok(Self::ReadWrite(Guarded::new(engine), storage))
         })
     }
 
     /// Opens a file on its storage, to read only. `path` is for error messages.
-    fn read_only(storage: Lent, path: &Path, page_cache_bytes: usize) -> Result<Self> {
+    pub(super) fn read_only(storage: Lent, path: &Path, page_cache_bytes: usize) -> Result<Self> {
+        let storage = storage.for_reading();
         guarded(|| {
             let mut builder = redb::Builder::new();
             let builder = builder.set_cache_size(page_cache_bytes);
             let engine = builder.open_read_only_with_backend(storage.clone());
+            storage.ensure_sound()?;
             let engine = engine.map_err(open_error(path))?;
-            ensure_first_pages(&storage, false, path)?;
             Ok(Self::ReadOnly(Guarded::new(engine), storage))
         })
     }

@@ -1,54 +1,70 @@
-//! What is compared when a file is opened, and what the engine does not compare: the pages that it begins with.
+//! The pages that the engine begins with, compared before it reads them. It does not compare them itself.
 //!
-//! Of a page the engine believes what it says. It compares checksums only after a crash.
+//! The engine believes what a page says, also after a crash: the pages of a commit are on the disk before the header
+//! names it. Without such a commit it compares all pages.
 
 use std::cell::RefCell;
 use std::io;
-use std::path::Path;
-
-use redb::StorageBackend as _;
 
 use super::branches::Known;
-use super::raw::{
-    MAGIC, RawCommit, RawFile, RawPage, Root, SECOND_SLOT, Slot, Source, Visited, Widths,
-};
-use super::storage::Lent;
+use super::raw::{RawCommit, RawFile, RawPage, Root, Slot, Source, Visited, Widths};
 use crate::error::{Error, Result};
-use crate::store::sizes::PAGE_BYTES;
 
-/// Refuses a file that an engine has just opened, if the pages that the engine begins with do not have the checksums
-/// that lead to them from the header. From then on, branches are compared before the engine sees them. `path` is for
-/// error messages. Costs a few pages, and the lists of what is free.
+/// What was found on the pages that the engine begins with, and believes.
 ///
 /// * **The table of tables and the table with the state:** older ones in their place, whole, would show an older
 ///   commit.
-/// * **The lists of what is free**, if the file is open to write: in a commit on damaged ones the engine panics, and
-///   panics again while the first panic unwinds, which ends the process. It commits also when it is closed.
-pub(super) fn ensure_first_pages(storage: &Lent, is_written: bool, path: &Path) -> Result<()> {
-    let pages = Pages {
-        storage,
-        failed: RefCell::new(None),
-    };
-    let length = storage.len().map_err(Error::io(path))?;
-    let file = RawFile::new(pages, length);
-    let mut first = FirstPages::new(&file);
-    if let Some(slot) = file.named_slot() {
-        first.read(slot)?;
+/// * **The lists of what is free**, which the engine reads when it opens a file: a damaged number of a page in them has
+///   made it ask for 4 GiB of memory. In a commit on damaged ones it panics, and panics again while the first panic
+///   unwinds, which ends the process. It commits also when it is closed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FirstPages {
+    is_other_commit: bool,
+    has_damaged_lists: bool,
+}
+
+impl FirstPages {
+    /// Compares them with the checksums that lead to them from the header. Returns also the branches that are to be
+    /// compared from then on. Costs a few pages, and the lists of what is free.
+    ///
+    /// `None` if the engine does not believe the commit that the header names. It then compares all pages itself, and
+    /// commits: after that, there is a commit that it believes.
+    pub(super) fn compared(source: &impl Source, length: u64) -> io::Result<Option<(Self, Known)>> {
+        let pages = Pages {
+            source,
+            failed: RefCell::new(None),
+        };
+        let file = RawFile::new(pages, length);
+        let mut comparison = Comparison {
+            known: Known::new(file.regions),
+            file: &file,
+            found: Self {
+                is_other_commit: false,
+                has_damaged_lists: false,
+            },
+        };
+        let slot = file.believed_slot();
+        if let Some(slot) = slot {
+            comparison.compare(slot)?;
+        }
+        let Comparison { known, found, .. } = comparison;
+        // What cannot be read is not known to be damaged.
+        match file.file.failed.take() {
+            Some(failed) => Err(failed),
+            None => Ok(slot.map(|_| (found, known))),
+        }
     }
-    // What cannot be read is not known to be damaged.
-    if let Some(failed) = file.file.failed.take() {
-        return Err(Error::io(path)(failed));
+
+    /// An error if they are damaged. Damaged lists are no harm to a file that is only read.
+    pub(super) fn ensure_sound(self, is_written: bool) -> Result<()> {
+        if self.is_other_commit {
+            return Err(Error::damaged("meta", "-", OTHER_COMMIT));
+        }
+        if self.has_damaged_lists && is_written {
+            return Err(Error::damaged("free pages", "-", NO_LISTS));
+        }
+        Ok(())
     }
-    if first.is_other_commit {
-        return Err(Error::damaged("meta", "-", OTHER_COMMIT));
-    }
-    if first.has_damaged_lists && is_written {
-        return Err(Error::damaged("free pages", "-", NO_LISTS));
-    }
-    if first.is_ours {
-        storage.compare(first.branches);
-    }
-    Ok(())
 }
 
 const OTHER_COMMIT: &str =
@@ -57,14 +73,14 @@ const NO_LISTS: &str =
     "the lists of free pages are damaged, so nothing can be written; it can be opened to read only";
 
 /// The pages of a storage. The first error of the disk is kept.
-struct Pages<'s> {
-    storage: &'s Lent,
+struct Pages<'s, S> {
+    source: &'s S,
     failed: RefCell<Option<io::Error>>,
 }
 
-impl Source for Pages<'_> {
+impl<S: Source> Source for Pages<'_, S> {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.storage.read(offset, out).map_err(|error| {
+        self.source.read_at(offset, out).map_err(|error| {
             let told = io::Error::from(error.kind());
             self.failed.borrow_mut().get_or_insert(error);
             told
@@ -72,57 +88,36 @@ impl Source for Pages<'_> {
     }
 }
 
-impl RawFile<Pages<'_>> {
-    /// The place in the header that the header names. An engine that has opened a file has seen to it that it is sound.
-    fn named_slot(&self) -> Option<Slot> {
-        let header = self.read(0, PAGE_BYTES)?;
-        Slot::read(&header, usize::from(header[MAGIC.len()] & SECOND_SLOT))
-    }
+/// A comparison of the first pages that is under way.
+struct Comparison<'f, S> {
+    file: &'f RawFile<S>,
+    /// The branches of what was read, the pages of it that are damaged, and the first branches of the other tables.
+    known: Known,
+    found: FirstPages,
 }
 
-/// What is found on the pages that the engine begins with.
-struct FirstPages<'f, 's> {
-    file: &'f RawFile<Pages<'s>>,
-    /// The branches of what was read whole, and the first branches of the other tables.
-    branches: Known,
-    /// Without a table with the state, it is a file of another program, or a new one.
-    is_ours: bool,
-    is_other_commit: bool,
-    has_damaged_lists: bool,
-}
-
-impl<'f, 's> FirstPages<'f, 's> {
-    fn new(file: &'f RawFile<Pages<'s>>) -> Self {
-        Self {
-            file,
-            branches: Known::new(file.regions),
-            is_ours: false,
-            is_other_commit: false,
-            has_damaged_lists: false,
-        }
-    }
-
-    fn read(&mut self, slot: Slot) -> Result<()> {
+impl<S: Source> Comparison<'_, S> {
+    fn compare(&mut self, slot: Slot) -> io::Result<()> {
         let mut commit = RawCommit::new(true);
         if let Some(tables) = slot.tables {
             let roots = self.read_tables(tables, |page| {
                 // The tables of another program may be of another kind.
                 _ = commit.add(page);
             })?;
-            self.is_other_commit = roots.is_none();
-            for (root, widths) in roots.unwrap_or_default() {
-                self.branches.add_level(&[root], widths, &self.file.file);
+            self.found.is_other_commit = roots.is_none();
+            // Without a table with the state, it is a file of another program, or a new one.
+            if let Some(meta) = commit.root("meta") {
+                self.found.is_other_commit |= !self.read_all(meta, Widths::ANY, |_| {})?;
+                for (root, widths) in roots.unwrap_or_default() {
+                    self.known.add_level(&[root], widths, &self.file.file);
+                }
             }
-        }
-        if let Some(meta) = commit.root("meta") {
-            self.is_ours = true;
-            self.is_other_commit |= !self.read_all(meta, Widths::ANY, |_| {})?;
         }
         if let Some(lists) = slot.lists {
             let roots = self.read_tables(lists, |_| {})?;
-            self.has_damaged_lists = roots.is_none();
+            self.found.has_damaged_lists = roots.is_none();
             for (root, widths) in roots.unwrap_or_default() {
-                self.has_damaged_lists |= !self.read_all(root, widths, |_| {})?;
+                self.found.has_damaged_lists |= !self.read_all(root, widths, |_| {})?;
             }
         }
         Ok(())
@@ -133,7 +128,7 @@ impl<'f, 's> FirstPages<'f, 's> {
         &mut self,
         root: Root,
         mut each: impl FnMut(&RawPage<'_>),
-    ) -> Result<Option<Vec<(Root, Widths)>>> {
+    ) -> io::Result<Option<Vec<(Root, Widths)>>> {
         let mut roots = Vec::new();
         let is_whole = self.read_all(root, Widths::ANY, |page| {
             each(page);
@@ -150,13 +145,17 @@ impl<'f, 's> FirstPages<'f, 's> {
         root: Root,
         widths: Widths,
         mut each: impl FnMut(&RawPage<'_>),
-    ) -> Result<bool> {
+    ) -> io::Result<bool> {
         let mut is_whole = true;
-        self.file.visit(root, widths, &mut |visited| {
+        self.file.visit::<io::Error>(root, widths, &mut |visited| {
             match visited {
                 Visited::Leaf(page) => each(page),
-                Visited::Branch(branch) => self.branches.add(branch, widths),
-                Visited::Damaged(_) => is_whole = false,
+                Visited::Branch(branch) => self.known.add(branch, widths),
+                Visited::Damaged(page) => {
+                    // It is compared again, and hidden, also if it was a leaf.
+                    self.known.add(page, widths);
+                    is_whole = false;
+                }
             }
             Ok(())
         })?;
@@ -188,35 +187,83 @@ fn width(definition: &[u8], at: usize) -> Option<Option<usize>> {
 mod tests {
     use std::ops::Range;
 
+    use std::path::Path;
+
+    use redb::StorageBackend as _;
+
     use super::*;
+    use crate::database::stand::allocations::largest_of;
     use crate::store::engine::raw::BRANCH;
+    use crate::store::engine::storage::Lent;
     use crate::store::engine::{
         BlockTable, Changes, Engine, Image, LevelChange, LevelName, Recording,
     };
+    use crate::store::sizes::PAGE_BYTES;
 
-    /// The first pages of the commit that the header of a file names: of the table of tables, of `meta`, and of the
-    /// tables that the engine has for itself.
-    fn first_pages(file: &[u8]) -> [Range<usize>; 3] {
-        let storage = Lent::of_test(Recording::new(Image::new(file.to_vec())));
-        let pages = Pages {
-            storage: &storage,
-            failed: RefCell::new(None),
-        };
-        let raw = RawFile::new(pages, file.len() as u64);
-        let slot = raw.named_slot().expect("a header");
-        let tables = slot.tables.expect("a table of tables");
+    /// The pages of a file.
+    fn raw(file: &[u8]) -> RawFile<Image> {
+        RawFile::new(Image::new(file.to_vec()), file.len() as u64)
+    }
+
+    fn range_of(raw: &RawFile<Image>, root: Root) -> Range<usize> {
+        let range = raw.regions.range_of(root.page);
+        range.start as usize..range.end as usize
+    }
+
+    /// Where a table of the last commit begins.
+    fn root_of(raw: &RawFile<Image>, table: &str) -> Root {
+        let tables = raw.believed_slot().and_then(|slot| slot.tables);
         let mut commit = RawCommit::new(true);
-        let walked = raw.walk(tables, Widths::ANY, &mut |page| {
+        let walked = raw.walk(tables.expect("it has tables"), Widths::ANY, &mut |page| {
             commit.add(page).expect("it lists tables of simdb");
             Ok(())
         });
         assert!(walked.expect("it can be read").is_empty());
-        let meta = commit.root("meta").expect("it has rows");
+        commit.root(table).expect("it has rows")
+    }
+
+    /// The first pages of the commit that the header of a file names: of the table of tables, of `meta`, and of the
+    /// tables that the engine has for itself.
+    fn first_pages(file: &[u8]) -> [Range<usize>; 3] {
+        let raw = raw(file);
+        let slot = raw.believed_slot().expect("a header");
+        let tables = slot.tables.expect("a table of tables");
+        let meta = root_of(&raw, "meta");
         let lists = slot.lists.expect("it has lists");
-        [tables, meta, lists].map(|root| {
-            let range = raw.regions.range_of(root.page);
-            range.start as usize..range.end as usize
-        })
+        [tables, meta, lists].map(|root| range_of(&raw, root))
+    }
+
+    /// The used bytes of all pages of the tables that the engine has for itself.
+    fn bytes_of_lists(file: &[u8]) -> Vec<usize> {
+        let raw = raw(file);
+        let lists = raw.believed_slot().and_then(|slot| slot.lists);
+        let mut waiting = vec![(lists.expect("it has lists"), Widths::ANY)];
+        let mut bytes = Vec::new();
+        while let Some((root, widths)) = waiting.pop() {
+            let is_table_of_tables = bytes.is_empty();
+            let visited = raw.visit::<()>(root, widths, &mut |visited| {
+                match visited {
+                    Visited::Leaf(page) => {
+                        let begin = page.offset as usize;
+                        let used = page.leaf_bytes(widths).expect("it is a leaf");
+                        bytes.extend(begin..begin + used);
+                        let tables = page.pairs(None).filter(|_| is_table_of_tables);
+                        let tables = tables.unwrap_or_default().into_iter();
+                        waiting.extend(tables.filter_map(|(_, table, _)| root_and_widths(table)));
+                    }
+                    Visited::Branch(branch) => {
+                        // What is used of a branch is before the zeros.
+                        let page = range_of(&raw, branch);
+                        let end = file[page.clone()].iter().rposition(|&byte| byte != 0);
+                        bytes.extend(page.start..=page.start + end.expect("it is not empty"));
+                    }
+                    Visited::Damaged(page) => panic!("{page:?} is damaged"),
+                }
+                Ok(())
+            });
+            assert_eq!(visited, Ok(()));
+        }
+        bytes
     }
 
     /// The files that several commits leave.
@@ -232,8 +279,7 @@ mod tests {
         Ok(files)
     }
 
-    fn open(file: Vec<u8>) -> Result<()> {
-        let storage = Recording::new(Image::new(file));
+    fn open(storage: Recording) -> Result<()> {
         Engine::on_backend(storage, 1 << 20, None).map(drop)
     }
 
@@ -243,31 +289,67 @@ mod tests {
     fn pages_of_an_older_commit_where_the_last_begins_are_told() -> Result<()> {
         let mut files = files_of_commits()?;
         let last = files.pop().expect("there are some");
-        open(last.clone())?;
+        open(Recording::new(Image::new(last.clone())))?;
         for (which, place) in first_pages(&last).into_iter().enumerate() {
             for older in &files {
                 let from = first_pages(older)[which].clone();
                 let mut damaged = last.clone();
                 damaged[place.clone()].copy_from_slice(&older[from]);
-                ensure_told(&open(damaged), "an older page");
+                let storage = Recording::new(Image::new(damaged));
+                ensure_told(&open(storage), "an older page");
             }
         }
         Ok(())
     }
 
-    /// In a commit on such a file the engine has ended the process, in a destructor that panicked while a panic
-    /// unwound. It commits also when it is closed, so after the refusal it is not.
+    /// A file whose lists of what is free have branches: each commit replaces pages, which a reader still needs.
+    fn file_with_long_lists() -> Result<Vec<u8>> {
+        let storage = Recording::default();
+        let first: &[_] = &[("state", vec![0; 100])];
+        let engine = Engine::on_backend(storage.clone(), 1 << 20, Some((&[], first)))?;
+        let reader = engine.begin_read(0)?;
+        for commit in 0..80 {
+            engine.apply(&Changes::default(), &[("state", vec![commit; 100])])?;
+        }
+        drop(reader);
+        Ok(storage.image().as_bytes().to_vec())
+    }
+
+    /// A damaged number of a page has made the engine ask for gigabytes, while it opened a file. In a commit on such a
+    /// file it has ended the process, in a destructor that panicked while a panic unwound. It commits also when it is
+    /// closed, so after the refusal it is not.
     #[test]
-    fn a_changed_byte_of_the_lists_of_free_pages_is_told_before_anything_is_written() -> Result<()>
-    {
-        let last = files_of_commits()?.pop().expect("there are some");
-        /// So many are used of the page in any case.
-        const USED: usize = 100;
-        let lists = first_pages(&last)[2].start;
-        for at in lists..lists + USED {
-            let mut damaged = last.clone();
-            damaged[at] ^= 1 << (at % 8);
-            ensure_told(&open(damaged), &format!("byte {at}"));
+    fn a_changed_byte_of_the_lists_of_free_pages_is_told_before_the_engine_believes_it()
+    -> Result<()> {
+        let file = file_with_long_lists()?;
+        let places = bytes_of_lists(&file);
+        assert!(places.len() > 2 * PAGE_BYTES, "several pages");
+        let storage = Recording::new(Image::new(file.clone()));
+        let (sound, opened) = largest_of(|| open(storage));
+        opened?;
+        // The heads of the pages, and a part of the rest: of all it takes minutes.
+        let is_tried = |at: &usize| at % PAGE_BYTES < 40 || at % 97 == 0;
+        for at in places.into_iter().filter(is_tried) {
+            let sound_byte = file[at];
+            for byte in [sound_byte ^ 1 << (at % 8), 0] {
+                if byte == sound_byte {
+                    continue;
+                }
+                let mut damaged = file.clone();
+                damaged[at] = byte;
+                let storage = Recording::new(Image::new(damaged));
+                let (written, opened) = largest_of(|| open(storage.clone()));
+                ensure_told(&opened, &format!("byte {at} is {byte}"));
+                let (read, _) = largest_of(|| {
+                    let storage = Lent::of_test(storage);
+                    Engine::read_only(storage, Path::new("file"), 1 << 20).map(drop)
+                });
+                let largest = written.max(read);
+                assert!(
+                    largest <= sound + PAGE_BYTES,
+                    "byte {at}: {largest} bytes at once"
+                );
+            }
         }
         Ok(())
     }
@@ -275,7 +357,6 @@ mod tests {
     /// What the engine is shown of a page of a file that it has just opened, once it has seen these others.
     fn shown(file: &[u8], others: &[Range<u64>], place: &Range<u64>) -> Result<Vec<u8>> {
         let storage = Lent::of_test(Recording::new(Image::new(file.to_vec())));
-        ensure_first_pages(&storage, true, Path::new("file"))?;
         let mut page = Vec::new();
         for place in others.iter().chain([place]) {
             page.resize((place.end - place.start) as usize, 0);
@@ -314,31 +395,16 @@ mod tests {
         let file = storage.image().as_bytes().to_vec();
         let mut branches = Vec::new();
         let mut leaves = Vec::new();
-        {
-            let storage = Lent::of_test(storage);
-            let pages = Pages {
-                storage: &storage,
-                failed: RefCell::new(None),
-            };
-            let raw = RawFile::new(pages, file.len() as u64);
-            let tables = raw.named_slot().and_then(|slot| slot.tables);
-            let mut commit = RawCommit::new(true);
-            raw.walk(tables.expect("it has tables"), Widths::ANY, &mut |page| {
-                commit.add(page).expect("it lists tables of simdb");
-                Ok(())
-            })?;
-            let root = commit.root("documents").expect("it has rows");
-            raw.visit(root, Widths::of_keys(Some(9)), &mut |visited| {
-                match visited {
-                    Visited::Leaf(page) => {
-                        leaves.push(page.offset..page.offset + PAGE_BYTES as u64);
-                    }
-                    Visited::Branch(branch) => branches.push(raw.regions.range_of(branch.page)),
-                    Visited::Damaged(range) => panic!("{range:?} is damaged"),
-                }
-                Ok(())
-            })?;
-        }
+        let raw = raw(&file);
+        let root = root_of(&raw, "documents");
+        raw.visit::<Error>(root, Widths::of_keys(Some(9)), &mut |visited| {
+            match visited {
+                Visited::Leaf(page) => leaves.push(page.offset..page.offset + PAGE_BYTES as u64),
+                Visited::Branch(branch) => branches.push(raw.regions.range_of(branch.page)),
+                Visited::Damaged(page) => panic!("{page:?} is damaged"),
+            }
+            Ok(())
+        })?;
         assert_eq!(branches.len(), 1);
         Ok(Tree {
             file,
@@ -394,7 +460,6 @@ mod tests {
             leaves,
         } = tree()?;
         let storage = Lent::of_test(Recording::new(Image::new(file)));
-        ensure_first_pages(&storage, true, Path::new("file"))?;
         let mut page = vec![0; PAGE_BYTES];
         let new = vec![BRANCH; PAGE_BYTES];
         storage.read(branch.start, &mut page).expect("it is there");

@@ -28,10 +28,12 @@ const MOST_PAGE_BYTES: u64 = 64 << 20;
 /// The bytes that a scan reads at a time.
 const SCANNED_BYTES: usize = 4 << 20;
 
-pub(super) const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
-/// Bits of the byte behind the magic number: which slot has the last commit; the file was not closed in order.
-pub(super) const SECOND_SLOT: u8 = 1;
+const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
+/// Bits of the byte behind the magic number: which slot has the last commit; the file was not closed in order; the pages
+/// of that commit were synced before the header named it, so the engine believes them.
+const SECOND_SLOT: u8 = 1;
 const NOT_CLOSED: u8 = 2;
+const BELIEVED: u8 = 4;
 
 /// Where a value is in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +198,7 @@ impl<'a> RawPage<'a> {
     }
 
     /// The bytes that are used, if this is a leaf.
-    fn leaf_bytes(&self, widths: Widths) -> Option<usize> {
+    pub(super) fn leaf_bytes(&self, widths: Widths) -> Option<usize> {
         if *self.bytes.first()? != LEAF {
             return None;
         }
@@ -263,7 +265,7 @@ pub(super) enum Visited<'a> {
     Leaf(&'a RawPage<'a>),
     Branch(Root),
     /// It does not have the checksum that leads to it, or cannot be read.
-    Damaged(Range<u64>),
+    Damaged(Root),
 }
 
 /// What pages are read from.
@@ -381,6 +383,16 @@ impl<S: Source> RawFile<S> {
         commit.checked().filter(|_| is_whole)
     }
 
+    /// What the header says of the last commit, if the engine believes it and compares no page.
+    pub(super) fn believed_slot(&self) -> Option<Slot> {
+        let header = self.read(0, PAGE_BYTES)?;
+        let flags = *header.strip_prefix(MAGIC)?.first()?;
+        if flags & BELIEVED == 0 {
+            return None;
+        }
+        Slot::read(&header, usize::from(flags & SECOND_SLOT))
+    }
+
     /// Calls `each` with the leaves of a table that have the checksums that lead to them. Returns the bytes of the
     /// file that do not have theirs, or cannot be read.
     pub(crate) fn walk(
@@ -390,11 +402,11 @@ impl<S: Source> RawFile<S> {
         each: &mut dyn FnMut(&RawPage<'_>) -> Result<()>,
     ) -> Result<Vec<Range<u64>>> {
         let mut damaged = Vec::new();
-        self.visit(root, widths, &mut |visited| {
+        self.visit::<Error>(root, widths, &mut |visited| {
             match visited {
                 Visited::Leaf(page) => each(page)?,
                 Visited::Branch(_) => {}
-                Visited::Damaged(range) => damaged.push(range),
+                Visited::Damaged(root) => damaged.push(self.regions.range_of(root.page)),
             }
             Ok(())
         })?;
@@ -402,12 +414,12 @@ impl<S: Source> RawFile<S> {
     }
 
     /// Calls `each` with the pages of a tree.
-    pub(super) fn visit(
+    pub(super) fn visit<E>(
         &self,
         root: Root,
         widths: Widths,
-        each: &mut dyn FnMut(Visited<'_>) -> Result<()>,
-    ) -> Result<()> {
+        each: &mut dyn FnMut(Visited<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut waiting = vec![root];
         // No page of a sound tree is reached twice.
         let mut left = self.length / PAGE;
@@ -424,7 +436,7 @@ impl<S: Source> RawFile<S> {
                 each(Visited::Branch(root))?;
                 waiting.extend(children.into_iter().rev());
             } else {
-                each(Visited::Damaged(range))?;
+                each(Visited::Damaged(root))?;
             }
         }
         Ok(())
@@ -486,7 +498,7 @@ pub(super) struct Slot {
 
 impl Slot {
     /// `None` if it does not have its checksum.
-    pub(super) fn read(header: &[u8], index: usize) -> Option<Self> {
+    fn read(header: &[u8], index: usize) -> Option<Self> {
         const BYTES: usize = 128;
         const SUMMED: usize = BYTES - 16;
         let slot = header.get(64 + BYTES * index..)?.get(..BYTES)?;

@@ -15,6 +15,7 @@ use redb::StorageBackend;
 #[cfg(unix)]
 use redb::backends::FileBackend;
 
+use super::raw::Source;
 #[cfg(unix)]
 use crate::files::disk::{DiskEvent, FileNumber, Journal};
 
@@ -121,16 +122,21 @@ impl Recording {
     }
 }
 
+impl Source for Image {
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let bytes = self.0.get(offset as usize..offset as usize + out.len());
+        out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}
+
 impl StorageBackend for Recording {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.lock().0.0.len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let inner = self.0.lock();
-        let bytes = inner.0.0.get(offset as usize..offset as usize + out.len());
-        out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
-        Ok(())
+        self.0.lock().0.read_at(offset, out)
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {

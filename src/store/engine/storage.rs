@@ -7,14 +7,15 @@
 use std::fs::File;
 use std::io;
 use std::ops::{Bound, Range};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use redb::backends::FileBackend;
 use redb::{BackendError, DatabaseError, StorageBackend};
 
-use super::branches::{Branches, Known};
+use super::branches::Branches;
 use super::guard::guarded;
+use super::opening::FirstPages;
 use super::raw::Source;
 use crate::error::Error;
 use crate::process::{Kept, Process};
@@ -54,7 +55,10 @@ pub(crate) struct Lent {
     /// Whether the loan before this one has locked the file already.
     is_locked: bool,
     state: Arc<LoanState>,
+    is_written: bool,
     branches: Arc<Branches>,
+    /// What the engine begins with, if it believes it. It is compared before the first read.
+    first_pages: Arc<OnceLock<Option<FirstPages>>>,
 }
 
 /// What became of a loan.
@@ -107,6 +111,14 @@ impl Lent {
         Ok(Self::first_loan(storage, is_new))
     }
 
+    /// The same loan, to read only.
+    pub(super) fn for_reading(self) -> Self {
+        Self {
+            is_written: false,
+            ..self
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn of_test(storage: impl StorageBackend) -> Self {
         Self::first_loan(Kept::without_descriptor(Box::new(storage)), false)
@@ -123,8 +135,10 @@ impl Lent {
         Self {
             owned: Arc::new(owned),
             is_locked: false,
+            is_written: true,
             state: Arc::default(),
             branches: Arc::default(),
+            first_pages: Arc::default(),
         }
     }
 
@@ -139,8 +153,10 @@ impl Lent {
         Self {
             owned: self.owned.clone(),
             is_locked: true,
+            is_written: self.is_written,
             state: Arc::default(),
             branches: Arc::default(),
+            first_pages: Arc::default(),
         }
     }
 
@@ -151,20 +167,31 @@ impl Lent {
         self.owned.storage.close()
     }
 
-    /// Ends this loan of an engine that is never closed. The first loan gives the lock of the file away with that. A
-    /// later one does not: the storage can be lent again.
-    pub(super) fn abandon(&self) {
-        if self.is_locked {
-            self.state.is_taken_back.store(true, Ordering::SeqCst);
-        } else {
-            // It is not told: what has led here is.
-            _ = self.close();
+    /// An error if the pages that the engine begins with are damaged. It cannot read anything then.
+    pub(super) fn ensure_sound(&self) -> Result<(), Error> {
+        match self.first_pages.get() {
+            Some(Some(first)) => first.ensure_sound(self.is_written),
+            Some(None) | None => Ok(()),
         }
     }
 
-    /// From now on, these branches, and those below them, are compared before the engine sees them.
-    pub(super) fn compare(&self, branches: Known) {
-        self.branches.compare(branches);
+    /// The engine has compared and repaired what it did not believe. From now on it believes the file.
+    pub(super) fn note_repaired(&self) -> io::Result<()> {
+        if let Some(None) = self.first_pages.get() {
+            self.compare_first_pages()?;
+        }
+        Ok(())
+    }
+
+    /// Compares the pages that the engine begins with, if it believes them. From then on, branches are compared before
+    /// the engine sees them.
+    fn compare_first_pages(&self) -> io::Result<Option<FirstPages>> {
+        let storage = &self.owned.storage;
+        let compared = FirstPages::compared(storage, storage.len()?)?;
+        Ok(compared.map(|(found, known)| {
+            self.branches.compare(known);
+            found
+        }))
     }
 
     /// Makes everything that is done with the storage fail from now on, or no longer.
@@ -218,6 +245,12 @@ impl StorageBackend for Lent {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        // Before it reads, the engine has locked the file.
+        if self.first_pages.get().is_none() {
+            let first = self.run(|_| self.compare_first_pages())?;
+            self.first_pages.get_or_init(|| first);
+        }
+        self.ensure_sound().map_err(io::Error::other)?;
         self.run(|storage| storage.read(offset, out))?;
         self.branches.hide_damaged(offset, out, &self.owned.storage);
         // If the loan was taken back in the meantime, these may be pages of the next engine.
