@@ -53,7 +53,7 @@ const PAGE: usize = 4096;
 const HEADER: usize = 320;
 
 /// The largest piece of memory that a damaged file may ask for.
-const MOST_AT_ONCE: usize = 64 << 20;
+const MOST_AT_ONCE: usize = 16 << 20;
 
 /// Some documents share a fingerprint, and some have near ones.
 pub(super) fn fingerprint(i: u64) -> Fingerprint {

@@ -60,6 +60,8 @@ pub(crate) struct Level<R: 'static> {
     rows: (u64, u64),
     memory_bytes: usize,
     segment_bytes: u64,
+    /// How unevenly its rows are spread, once that was measured in samples.
+    pub(super) measured_shares: OnceLock<Vec<f64>>,
 }
 
 /// A chunk of a level.
@@ -139,6 +141,7 @@ impl<R: Row> Level<R> {
             rows: (0, 0),
             memory_bytes: 0,
             segment_bytes: 0,
+            measured_shares: OnceLock::new(),
         }
     }
 
@@ -213,6 +216,7 @@ impl<R: Row> Level<R> {
             rows,
             memory_bytes,
             segment_bytes,
+            measured_shares: OnceLock::new(),
             slots: self.slots.splice(old, new.iter().cloned()),
         }
     }

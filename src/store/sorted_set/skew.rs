@@ -21,12 +21,16 @@ impl SetReader<'_, u64> {
     /// level stands for all. Without levels there are no shares.
     ///
     /// Without `read`, only short prefixes are measured. Rows that have the same short prefix are taken to be
-    /// evenly spread. With `read`, longer prefixes are measured too, in about 128 blocks that are read.
+    /// evenly spread. With `read`, longer prefixes are measured too, in about 128 blocks that are read, once for each
+    /// level.
     pub(crate) fn shares(&self, read: bool) -> Result<Vec<f64>> {
         let levels = self.set.levels.iter().map(|set| &set.level);
         let Some(level) = levels.max_by_key(|level| level.rows().0) else {
             return Ok(Vec::new());
         };
+        if let Some(shares) = level.measured_shares.get().filter(|_| read) {
+            return Ok(shares.clone());
+        }
         let rows = level.rows().0 as f64;
         let mut shares = shares_of_directory(level, self.blocks)?;
         let measured = shares.len() - 1;
@@ -57,7 +61,7 @@ impl SetReader<'_, u64> {
         for bits in measured + 1..=64 {
             shares[bits] = squares[bits] / (sampled.max(1.0) * rows);
         }
-        Ok(shares)
+        Ok(level.measured_shares.get_or_init(|| shares).clone())
     }
 }
 
