@@ -378,6 +378,10 @@ impl Totals {
 pub(crate) struct Numbers(Vec<Range<u64>>);
 
 impl Numbers {
+    pub(crate) const fn none() -> Self {
+        Self(Vec::new())
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

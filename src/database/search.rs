@@ -40,6 +40,8 @@ pub(super) struct SearchTarget<'a> {
     /// The new document. `None` for a query.
     document: Option<&'a Document>,
     filter: &'a Filter,
+    /// Whether the record of the document was counted when its source was read before.
+    was_counted: bool,
 }
 
 impl<'a> SearchTarget<'a> {
@@ -49,6 +51,7 @@ impl<'a> SearchTarget<'a> {
             sketch: query.sketch(),
             document: None,
             filter: &query.filter,
+            was_counted: false,
         }
     }
 
@@ -63,6 +66,21 @@ impl<'a> SearchTarget<'a> {
             sketch: document.sketch(),
             document: Some(document),
             filter: &policy.filter,
+            was_counted: policy.counted_before,
+        }
+    }
+
+    /// The documents that do not match, while the source of the document is read again: those that its record did not
+    /// meet the first time. `own` is the document that is stored under the same key.
+    ///
+    /// A record that was counted, and that has stored nothing, was counted in a document that it met. To count is to
+    /// store under a new number. So that document may have a number of this source, whatever source it came from.
+    fn ignored_numbers(&self, own: Option<&Numbered>) -> &'a Numbers {
+        static NONE: Numbers = Numbers::none();
+        let ignored = &self.filter.ignored.numbers;
+        match self.was_counted && !own.is_some_and(|(number, _)| number.is_since(ignored)) {
+            true => &NONE,
+            false => ignored,
         }
     }
 }
@@ -358,7 +376,7 @@ impl<'a> Search<'a> {
             is_over: from.is_none(),
             scopes,
             ignored: None,
-            ignored_numbers: &filter.ignored.numbers,
+            ignored_numbers: target.ignored_numbers(ignored),
             near: BTreeMap::new(),
             kept: 0,
             total: 0,

@@ -27,6 +27,12 @@ impl DocumentNumber {
         numbers.range_of(self.0).is_some()
     }
 
+    /// Whether it is not less than the first of those.
+    pub(crate) fn is_since(self, numbers: &Numbers) -> bool {
+        let first = numbers.ranges().first();
+        first.is_some_and(|first| self.0 >= first.start)
+    }
+
     /// Whether the document was stored by a record of its source that comes later.
     pub(crate) fn is_of_later_record(self, ignored: &Ignored, stored: u64) -> bool {
         ignored.is_of_later_record(self.0, stored)
