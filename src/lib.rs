@@ -15,6 +15,10 @@
     )
 )]
 
+// All floors may ask for it in their tests.
+#[cfg(test)]
+#[path = "../tests/stand/allocations.rs"]
+mod allocations;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod cli;

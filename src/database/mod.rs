@@ -39,7 +39,7 @@ mod search;
 mod snapshot;
 #[cfg(test)]
 #[path = "../../tests/stand/mod.rs"]
-pub(crate) mod stand;
+mod stand;
 mod submissions;
 mod ticket;
 mod verdict;

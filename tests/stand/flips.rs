@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use redb::{ReadableDatabase, ReadableTable, TableDefinition};
 
-use super::allocations::largest_of;
 use super::answers::{Answers, Questions};
 use super::random::{Random, is_long_run};
 use crate::OpenOptions;
+use crate::allocations::largest_of;
 use crate::database::{Database, WriteTxn};
 use crate::document::Document;
 use crate::error::{Error, Result};

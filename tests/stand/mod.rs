@@ -3,7 +3,6 @@
 //! It is part of the unit tests, since it stands at doors that only the inside has: a storage in memory, sizes so small
 //! that every commit merges.
 
-pub(crate) mod allocations;
 mod answers;
 mod child;
 #[cfg(all(unix, feature = "ingest"))]

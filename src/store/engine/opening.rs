@@ -192,7 +192,7 @@ mod tests {
     use redb::StorageBackend as _;
 
     use super::*;
-    use crate::database::stand::allocations::largest_of;
+    use crate::allocations::largest_of;
     use crate::store::engine::raw::BRANCH;
     use crate::store::engine::storage::Lent;
     use crate::store::engine::{
