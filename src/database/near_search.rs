@@ -20,22 +20,22 @@ pub(super) struct NearQuery {
 
 /// The probe sets of the distances that were asked for. Most queries that are answered together have the same distance.
 #[derive(Debug, Default)]
-struct KnownProbeSets(SmallVec<[(u32, Arc<ProbeSet>); 1]>);
+struct KnownProbeSets(SmallVec<[(u32, PricedProbeSet); 1]>);
 
 impl KnownProbeSets {
     /// Finds the probe set of a distance, unless it is known.
     fn add(&mut self, reader: Reader<'_>, max_distance: u32, together: usize) -> Result<()> {
         if self.of(max_distance).is_none() {
-            let probe_set = probe_set(reader, max_distance, together)?;
-            self.0.push((max_distance, probe_set));
+            let priced = priced_probe_set(reader, max_distance, together)?;
+            self.0.push((max_distance, priced));
         }
         Ok(())
     }
 
     /// The probe set of a distance, if it is known.
-    fn of(&self, max_distance: u32) -> Option<&ProbeSet> {
-        let (_, probe_set) = self.0.iter().find(|known| known.0 == max_distance)?;
-        Some(probe_set)
+    fn of(&self, max_distance: u32) -> Option<&PricedProbeSet> {
+        let (_, priced) = self.0.iter().find(|known| known.0 == max_distance)?;
+        Some(priced)
     }
 }
 
@@ -125,8 +125,7 @@ impl<'a> NearSearch<'a> {
                 let max_distance = self.queries[end].max_distance;
                 self.known
                     .add(self.reader, max_distance, self.queries.len())?;
-                let probe_set = self.known.of(max_distance);
-                ranges += probe_set.map_or(0.0, ProbeSet::probed_ranges);
+                ranges += self.known.of(max_distance).map_or(0.0, |of| of.ranges);
                 end += 1;
             }
             let together = self.next..end;
@@ -182,9 +181,10 @@ impl<'a> NearSearch<'a> {
                 max_distance,
             } = self.queries[query_index];
             let query = table.apply(fingerprint);
-            for found in scan.candidates().near(query, max_distance, table) {
+            let candidates = scan.candidates();
+            candidates.each_near(query, max_distance, table, |found| {
                 near.push((query_index, found));
-            }
+            });
             self.compared += 1;
         }
         sort_and_dedup(&mut near);
@@ -221,7 +221,7 @@ struct Probe(u128);
 
 impl Probe {
     fn new(first: u64, last: u64, query: usize) -> Self {
-        let free = (last - first).count_ones();
+        let free = u64::BITS - (last - first).leading_zeros();
         Self(u128::from(first) << 64 | u128::from(free) << 32 | query as u128)
     }
 
@@ -263,11 +263,11 @@ impl<'a> Probes<'a> {
     /// Adds the ranges of some queries. Returns the indexes of those that a scan has to answer.
     fn add_all(&mut self, known: &KnownProbeSets, together: Range<usize>) -> Vec<usize> {
         let mut not_probed = Vec::new();
-        for (max_distance, probe_set) in &known.0 {
+        for (max_distance, priced) in &known.0 {
             let of_distance = together
                 .clone()
                 .filter(|&index| self.queries[index].max_distance == *max_distance);
-            match probe_set.prefixes() {
+            match priced.probe_set.prefixes() {
                 None => not_probed.extend(of_distance),
                 Some(prefixes) => {
                     let left_out = usize::from(planted("a probe is left out"));
@@ -328,9 +328,9 @@ impl<'a> Probes<'a> {
                 let lost = u32::from(is_shared && planted("a range that is shared loses a query"));
                 for probe in &self.probes[start as usize..(end - lost) as usize] {
                     let (index, query) = of.queries[probe.query()];
-                    for found in candidates.near(query, of.max_distance, table) {
+                    candidates.each_near(query, of.max_distance, table, |found| {
                         near.push((index, found));
-                    }
+                    });
                 }
                 if near.len() > 2 * most {
                     sort_and_dedup(&mut near);
@@ -442,30 +442,32 @@ impl NearWritten {
         let tables = writer.reader().settings().plan.tables();
         let first = &tables[0];
         let permuted = first.apply(fingerprint);
-        near.extend(written.unsorted().near(permuted, max_distance, first));
+        let unsorted = written.unsorted();
+        unsorted.each_near(permuted, max_distance, first, |found| near.push(found));
         let sorted: usize = written.sorted().map(Candidates::len).sum();
         if sorted == 0 {
             sort_and_dedup(near);
             return Ok(near);
         }
         known.add(writer.reader(), max_distance, 1)?;
-        let ranges = known.of(max_distance).map_or(0.0, ProbeSet::probed_ranges);
-        let prefixes = known.of(max_distance).and_then(ProbeSet::prefixes);
-        if let Some(prefixes) = prefixes
-            && ranges * COMPARED_PER_PROBE < sorted as f64
+        if let Some(priced) = known.of(max_distance)
+            && let Some(prefixes) = priced.probe_set.prefixes()
+            && priced.ranges * COMPARED_PER_PROBE < sorted as f64
         {
             for prefix in prefixes {
                 let table = &tables[prefix.table];
                 let query = table.apply(fingerprint);
                 prefix.each_range(query, |first, last| {
                     for candidates in written.within(prefix.table, (first, last)) {
-                        near.extend(candidates.near(query, max_distance, table));
+                        candidates.each_near(query, max_distance, table, |found| {
+                            near.push(found);
+                        });
                     }
                 });
             }
         } else {
             for candidates in written.sorted() {
-                near.extend(candidates.near(permuted, max_distance, first));
+                candidates.each_near(permuted, max_distance, first, |found| near.push(found));
             }
         }
         sort_and_dedup(near);

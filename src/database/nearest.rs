@@ -174,9 +174,9 @@ impl<'s, 'a> Growing<'s, 'a> {
                 let query = open.query();
                 let most = open.farthest.map_or(query.max_distance, |it| it.distance);
                 let permuted = table.apply(query.fingerprint);
-                let found = scan.candidates().near(permuted, most, table);
                 near.clear();
-                near.extend(found.map(|near| (0, near)));
+                let candidates = scan.candidates();
+                candidates.each_near(permuted, most, table, |found| near.push((0, found)));
                 sort_and_dedup(&mut near);
                 open.add(self.reader, self.reached, &near)?;
             }

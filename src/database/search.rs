@@ -7,7 +7,8 @@
 use std::collections::btree_map::{self, BTreeMap};
 use std::collections::{BTreeSet, BinaryHeap};
 use std::slice;
-use std::sync::Arc;
+
+use smallvec::SmallVec;
 
 use super::near::{Filter, Order, SketchFilter, Verify};
 use super::near_search::{self, NearQuery, NearSearch};
@@ -20,7 +21,7 @@ use crate::fingerprint::Fingerprint;
 use crate::plan::NearFingerprint;
 use crate::sketch::Sketch;
 use crate::source::Numbers;
-use crate::store::{DocumentNumber, Numbered, Posted, Reader, ScopeNumber};
+use crate::store::{DocumentNumber, Numbered, Posted, ReadScopes, Reader, ScopeNumber};
 
 /// With a least similarity or a function that verifies, the number of matches that are counted, even if fewer are
 /// listed.
@@ -207,8 +208,8 @@ pub(super) fn add_all(
 ) -> Result<()> {
     let most_unread = most_unread(searches.len());
     for near in near.chunks(NEAR_TOGETHER) {
-        let mut wanted = Vec::with_capacity(near.len());
-        let mut wanted_of = Vec::with_capacity(near.len());
+        let mut wanted: SmallVec<[_; FEW_NEAR]> = SmallVec::new();
+        let mut wanted_of: SmallVec<[_; FEW_NEAR]> = SmallVec::new();
         let mut recent = Vec::new();
         let mut recent_of = Vec::new();
         for &(index, near) in near {
@@ -234,6 +235,9 @@ pub(super) fn add_all(
     }
     Ok(())
 }
+
+/// The postings of so many near fingerprints are asked for without allocating. Most queries have no more.
+const FEW_NEAR: usize = 4;
 
 /// The number of near fingerprints that each of so many searches holds before it reads their documents.
 fn most_unread(searches: usize) -> usize {
@@ -288,7 +292,7 @@ pub(super) struct Search<'a> {
     /// Whether it is known that nothing matches.
     is_over: bool,
     /// The scopes whose lists are read. Each document that may match stands in exactly one of them.
-    scopes: Arc<[ScopeNumber]>,
+    scopes: ReadScopes,
     /// A document that does not count, with its fingerprint and scope.
     ignored: Option<(DocumentNumber, Fingerprint, ScopeNumber)>,
     /// The documents of these numbers do not match.
@@ -353,7 +357,7 @@ impl<'a> Search<'a> {
             Counting::ByPostings
         };
         let scopes = match &filter.near.scopes {
-            None => ScopeNumber::ALL_DOCUMENTS.into(),
+            None => ReadScopes::AllDocuments,
             Some(names) => names.numbers(reader)?,
         };
         let from = match bounds.since {

@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use super::near_search::{MOST_TOGETHER, NearQuery, NearSearch, probe_set};
+use super::near_search::{MOST_TOGETHER, NearQuery, NearSearch, priced_probe_set};
 use super::policy::{OnMatch, Policy};
 use super::query::{Matches, Query};
 use super::search::{self, Search, SearchTarget, add_all};
@@ -300,11 +300,13 @@ impl WriteTxn {
         let Ok(max_distance) = self.checked_max_distance(document, policy) else {
             return Ok(1);
         };
-        let ranges = match *probe_set(self.writer.reader(), max_distance, together)? {
-            ProbeSet::Scan => f64::INFINITY,
-            ref probes => probes.probed_ranges(),
-        };
-        Ok(if ranges < FEW_RANGES { SOME } else { 1 })
+        let priced = priced_probe_set(self.writer.reader(), max_distance, together)?;
+        let is_probed = *priced.probe_set != ProbeSet::Scan;
+        Ok(if is_probed && priced.ranges < FEW_RANGES {
+            SOME
+        } else {
+            1
+        })
     }
 
     fn decide_all(

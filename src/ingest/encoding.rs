@@ -146,6 +146,15 @@ pub(super) fn readable(label: &[u8]) -> Option<&'static Encoding> {
     })
 }
 
+/// Whether bytes are a text in the kind of UTF-16 that a label names. In scripts other than the Latin one, few of its
+/// bytes are NUL, and many are none of a text in other encodings.
+pub(super) fn is_wide_text(bytes: &[u8], charset: Option<&str>) -> bool {
+    let said = charset.and_then(|label| readable(label.as_bytes()));
+    said.is_some_and(|encoding| {
+        is_wide(encoding) && Decoded::new(encoding, bytes).fits(Strictness::Controls)
+    })
+}
+
 fn is_wide(encoding: &'static Encoding) -> bool {
     encoding == UTF_16LE || encoding == UTF_16BE
 }

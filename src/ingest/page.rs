@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use super::encoding::decoded;
+use super::encoding::{decoded, is_wide_text};
 use super::format::{Kind, is_mostly_binary, kind_by_name, kind_of_bytes};
 use super::parsed::Content;
 use super::rejected::Reason;
@@ -61,8 +61,14 @@ impl Said {
     pub(super) fn add_type(&mut self, content_type: &str) {
         for value in outside_of_quotes(content_type, ',') {
             let mut parts = outside_of_quotes(value, ';').into_iter();
-            let essence = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
-            let charset = [&*essence].into_iter().chain(parts).find_map(charset_of);
+            let first = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
+            // Browsers end a type at a space too: `text/html charset=utf-8`.
+            let (essence, behind) = match first.split_once(|c: char| c.is_ascii_whitespace()) {
+                Some((essence, behind)) if essence.contains('/') => (essence, behind.trim()),
+                _ => (&*first, &*first),
+            };
+            let essence = essence.to_owned();
+            let charset = [behind].into_iter().chain(parts).find_map(charset_of);
             let kind = SaidKind::parse(&essence);
             // What is no type says nothing, but of the encoding: `text/html,charset=utf-8`.
             if let Some(kind) = kind {
@@ -113,6 +119,8 @@ impl SaidKind {
         }
         Some(match essence {
             "text/html" => Self::Html,
+            // An answer about a name of the network, as Heritrix keeps it.
+            "text/dns" => Self::Other,
             "application/xhtml+xml" | "application/vnd.wap.xhtml+xml" => Self::Xhtml,
             "text/xml" => Self::Xml { is_text: true },
             "application/xml" => Self::Xml { is_text: false },
@@ -167,7 +175,7 @@ pub(super) fn content(page: &[u8], said: &Said) -> Result<Option<Content>, Reaso
     if let Some(found) = kind_of(page) {
         return Err(Reason::NotText { found });
     }
-    if is_mostly_binary(page) {
+    if is_mostly_binary(page) && !is_wide_text(page, said.charset.as_deref()) {
         return Err(Reason::NotText {
             found: "has bytes that stand in no text, such as NUL",
         });

@@ -4,7 +4,11 @@
 //! A record is looked at up to its end before it is used. Its length is right if it ends with line ends, or if the next
 //! record follows. A packed part that a record begins bounds that record, whatever its length says. Elsewhere the
 //! line is looked for that begins the next one.
+//!
+//! Pages are written by anybody, and a page may quote a record, or all but be one. So nothing within a record is one
+//! unless its length is wrong, and to look for one takes a time that grows with the bytes alone.
 
+use std::borrow::Cow;
 use std::io::{self, BufRead as _, Write};
 
 use super::input::RawContent;
@@ -24,22 +28,40 @@ impl<'b> WarcHeader<'b> {
         (Self(&record[..length]), &record[length..])
     }
 
-    /// The value of a field, without the spaces around it.
-    pub(super) fn get(&self, name: &str) -> Option<&'b [u8]> {
-        for line in self.0.split(|&byte| byte == b'\n').skip(1) {
-            if let Some(colon) = memchr::memchr(b':', line)
-                && line[..colon]
+    /// The value of a field, without the spaces around it. Lines that go on with it are joined by a space.
+    pub(super) fn get(&self, name: &str) -> Option<Cow<'b, [u8]>> {
+        let mut lines = self.0.split(|&byte| byte == b'\n').skip(1).peekable();
+        while let Some(line) = lines.next() {
+            let Some(colon) = memchr::memchr(b':', line) else {
+                continue;
+            };
+            if goes_on(line)
+                || !line[..colon]
                     .trim_ascii()
                     .eq_ignore_ascii_case(name.as_bytes())
             {
-                return Some(line[colon + 1..].trim_ascii());
+                continue;
             }
+            let mut value = Cow::Borrowed(line[colon + 1..].trim_ascii());
+            while let Some(more) = lines.next_if(|line| goes_on(line)) {
+                let more = more.trim_ascii();
+                if value.is_empty() {
+                    value = Cow::Borrowed(more);
+                } else if !more.is_empty() {
+                    value.to_mut().push(b' ');
+                    value.to_mut().extend_from_slice(more);
+                }
+            }
+            return Some(value);
         }
         None
     }
 
-    pub(super) fn text(&self, name: &str) -> Option<&'b str> {
-        std::str::from_utf8(self.get(name)?).ok()
+    pub(super) fn text(&self, name: &str) -> Option<Cow<'b, str>> {
+        match self.get(name)? {
+            Cow::Borrowed(value) => std::str::from_utf8(value).ok().map(Cow::Borrowed),
+            Cow::Owned(value) => String::from_utf8(value).ok().map(Cow::Owned),
+        }
     }
 
     /// The length of the record behind the header.
@@ -50,21 +72,50 @@ impl<'b> WarcHeader<'b> {
     /// Whether a record of this type may hold a page.
     fn may_hold_page(&self) -> bool {
         matches!(
-            self.get("WARC-Type"),
+            self.get("WARC-Type").as_deref(),
             Some(b"response" | b"resource" | b"conversion")
         )
     }
 }
 
-/// The length of a header with the blank line at its end. `None` if there is none.
-fn header_length(record: &[u8]) -> Option<usize> {
-    for at in memchr::memchr_iter(b'\n', record) {
-        let blank = line_end(&record[at + 1..]);
+/// Whether a line of a header goes on with the field before.
+fn goes_on(line: &[u8]) -> bool {
+    matches!(line, [b' ' | b'\t', ..])
+}
+
+/// Where a header ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HeaderEnd {
+    /// Behind so many bytes, with the blank line.
+    At(usize),
+    /// It does: another record begins on a line before.
+    Never,
+    /// Not within these bytes.
+    Further,
+}
+
+/// Where the header ends with which bytes begin. Whoever stops where another record begins looks at no byte twice,
+/// however many lines begin as a record does.
+fn header_end(bytes: &[u8]) -> HeaderEnd {
+    for at in memchr::memchr_iter(b'\n', bytes) {
+        let next = &bytes[at + 1..];
+        let blank = line_end(next);
         if blank > 0 {
-            return Some(at + 1 + blank);
+            return HeaderEnd::At(at + 1 + blank);
+        }
+        if begins_record(next) {
+            return HeaderEnd::Never;
         }
     }
-    None
+    HeaderEnd::Further
+}
+
+/// The length of a header with the blank line at its end. `None` if there is none.
+fn header_length(record: &[u8]) -> Option<usize> {
+    match header_end(record) {
+        HeaderEnd::At(length) => Some(length),
+        HeaderEnd::Never | HeaderEnd::Further => None,
+    }
 }
 
 /// Whether a record begins here, as far as its first line tells.
@@ -80,12 +131,18 @@ fn record_within(content: &[u8], first: usize) -> Option<usize> {
         if at >= first {
             break;
         }
-        let header = &content[at..content.len().min(at + MOST_HEADER_BYTES)];
-        if begins_record(header) && WarcHeader::split(header).0.get("WARC-Type").is_some() {
+        if has_type(&content[at..content.len().min(at + MOST_HEADER_BYTES)]) {
             return Some(at);
         }
     }
     None
+}
+
+/// Whether a record with a type begins here. The bytes may end within its header.
+fn has_type(bytes: &[u8]) -> bool {
+    begins_record(bytes)
+        && header_end(bytes) != HeaderEnd::Never
+        && WarcHeader::split(bytes).0.get("WARC-Type").is_some()
 }
 
 /// Reads the next record of an archive, and where it begins. `None` at the end. A record of more than `most` bytes is
@@ -156,7 +213,12 @@ struct Cutter<'c> {
     to: Option<&'c mut dyn Write>,
     /// Whether the record begins a packed part.
     is_at_part: bool,
+    /// Whether the record is the first of the input.
+    is_first: bool,
 }
+
+/// So many bytes behind a record tell whether its length is right.
+const MOST_BEHIND: usize = 72;
 
 const TOO_LONG: &str =
     "the Content-Length of the WARC record is too long: another record begins within it";
@@ -174,6 +236,7 @@ impl<'c> Cutter<'c> {
             most,
             to,
             is_at_part: false,
+            is_first: false,
         }
     }
 
@@ -192,6 +255,7 @@ impl<'c> Cutter<'c> {
         }
         let at = self.content.offset();
         self.is_at_part = self.content.is_at_part();
+        self.is_first = at == 0;
         let content = self.record()?;
         Ok(Some(Cut {
             content,
@@ -281,9 +345,7 @@ impl<'c> Cutter<'c> {
         };
         let may_hold_page = parsed.may_hold_page();
         if length > self.most as u64 {
-            let content_type = parsed.text("Content-Type").unwrap_or_default();
-            let holds_records = content_type.contains("warc");
-            return Ok(match self.pass_over_long(header, length, holds_records)? {
+            return Ok(match self.pass_over_long(header, length)? {
                 Some(broken) => broken,
                 None if may_hold_page => RawContent::TooLong(length),
                 None => RawContent::PassedOver,
@@ -307,8 +369,10 @@ impl<'c> Cutter<'c> {
         loop {
             let bytes = self.look(seen + 1)?;
             let bytes = &bytes[..bytes.len().min(MOST_HEADER_BYTES)];
-            if let Some(length) = header_length(bytes) {
-                return Ok(Some(length));
+            match header_end(bytes) {
+                HeaderEnd::At(length) => return Ok(Some(length)),
+                HeaderEnd::Never => return Ok(None),
+                HeaderEnd::Further => {}
             }
             if bytes.len() <= seen {
                 return match self.content.failure() {
@@ -341,8 +405,9 @@ impl<'c> Cutter<'c> {
             }
             return Ok(Ok(whole));
         }
+        let is_alone = self.is_alone_in_part(whole + MOST_HEADER_BYTES);
         let bytes = self.content.look(whole + MOST_HEADER_BYTES)?;
-        if let Some(at) = record_within(&bytes[header..], whole - header) {
+        if !is_alone && let Some(at) = record_within(&bytes[header..], whole - header) {
             return self.too_long(header + at).map(Err);
         }
         let bytes = self.look(whole + 16)?;
@@ -353,6 +418,11 @@ impl<'c> Cutter<'c> {
         }
         match behind {
             Behind::Doubtful => Ok(Ok(whole)),
+            _ if is_alone => {
+                let length = self.content.buffered_in_part().len();
+                self.use_up(length)?;
+                Ok(Err(RawContent::Broken(WRONG_END.into())))
+            }
             _ => self.broken(whole, WRONG_END).map(Err),
         }
     }
@@ -363,7 +433,9 @@ impl<'c> Cutter<'c> {
         header: usize,
         length: usize,
     ) -> io::Result<Result<usize, RawContent>> {
-        if let Some(at) = record_within(&self.content.buffered()[header..], length - header) {
+        let is_alone = self.is_alone_in_part(length + 1);
+        let bytes = self.content.buffered();
+        if !is_alone && let Some(at) = record_within(&bytes[header..], length - header) {
             return self.too_long(header + at).map(Err);
         }
         if self.is_at_part {
@@ -376,6 +448,22 @@ impl<'c> Cutter<'c> {
         }
         self.use_up(length)?;
         Ok(Err(RawContent::Broken(TOO_EARLY.into())))
+    }
+
+    /// Whether the packed part that the record begins holds no other record, as far as so many bytes tell: it ends
+    /// within them, and there are other parts.
+    fn is_alone_in_part(&mut self, enough: usize) -> bool {
+        if !self.is_at_part {
+            return false;
+        }
+        match self.content.look_in_part(enough) {
+            Ok(length) if length < enough => {
+                let bytes = self.content.look(length + 16).unwrap_or_default();
+                let next = bytes.get(length..).unwrap_or_default().trim_ascii_start();
+                begins_record(next) || next.is_empty() && !self.is_first
+            }
+            _ => false,
+        }
     }
 
     /// A record within which another one begins.
@@ -391,24 +479,22 @@ impl<'c> Cutter<'c> {
         Ok(RawContent::Broken(reason.into()))
     }
 
-    /// Passes over a record that is too long to be held, up to where it ends or another one begins. Returns what is
-    /// wrong with it.
-    fn pass_over_long(
-        &mut self,
-        header: usize,
-        length: u64,
-        holds_records: bool,
-    ) -> io::Result<Option<RawContent>> {
+    /// Passes over a record that is too long to be held, up to where it ends, or where another one begins if its
+    /// length is wrong. Returns what is wrong with it.
+    fn pass_over_long(&mut self, header: usize, length: u64) -> io::Result<Option<RawContent>> {
         self.use_up(header)?;
         let mut left = length;
         while left > 0 {
             if self.content.look(6)?.is_empty() {
                 return Ok(Some(RawContent::Broken(TOO_EARLY.into())));
             }
-            let is_bound = self.is_at_part && self.content.is_at_part();
-            if (is_bound || !holds_records) && self.is_record_here()? {
-                let is_too_long = !is_bound;
-                return Ok(is_too_long.then(|| RawContent::Broken(TOO_LONG.into())));
+            if has_type(self.look_at_header()?) {
+                if self.is_at_part && self.content.is_at_part() {
+                    return Ok(None);
+                }
+                if !self.may_go_on(left) {
+                    return Ok(Some(RawContent::Broken(TOO_LONG.into())));
+                }
             }
             let used = self.to_line_of_w(left);
             self.use_up(used)?;
@@ -423,13 +509,37 @@ impl<'c> Cutter<'c> {
         self.broken(0, WRONG_END).map(Some)
     }
 
-    /// Whether a record begins here, by its header.
-    fn is_record_here(&mut self) -> io::Result<bool> {
-        if !begins_record(self.content.buffered()) {
-            return Ok(false);
+    /// The next bytes, with the beginning of a header if they begin as a record does.
+    fn look_at_header(&mut self) -> io::Result<&[u8]> {
+        /// The type stands among the first fields.
+        const BEGINNING: usize = 4096;
+        if begins_record(self.content.buffered()) {
+            let bytes = self.content.look(BEGINNING)?;
+            return Ok(&bytes[..bytes.len().min(BEGINNING)]);
         }
-        let header = self.content.look(4096)?;
-        Ok(WarcHeader::split(header).0.get("WARC-Type").is_some())
+        Ok(self.content.buffered())
+    }
+
+    /// Whether what begins as a record does can be content of a record of which so many bytes are left. It is if the
+    /// length of the record is right, or if the packed part ends with the record. As many bytes are looked at as a
+    /// record may have that is held. If that is not enough to tell, the length is believed: a page can be made long,
+    /// a length is seldom wrong.
+    fn may_go_on(&mut self, left: u64) -> bool {
+        let most = self.most.saturating_add(1);
+        if self.is_alone_in_part(most) {
+            return true;
+        }
+        match usize::try_from(left) {
+            Ok(left) if left <= most => {
+                let bytes = self.content.look(left + MOST_BEHIND).unwrap_or_default();
+                let rest = bytes.get(left..);
+                rest.is_some_and(|rest| behind(rest, true) == Some(Behind::Good))
+            }
+            _ => {
+                let bytes = self.content.look(most).unwrap_or_default();
+                bytes.len() >= most
+            }
+        }
     }
 
     /// The number of buffered bytes up to where a record may begin: the next line that begins with a W, or the next

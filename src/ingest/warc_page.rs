@@ -20,14 +20,22 @@ pub(super) fn parse_warc(
     times: bool,
 ) -> Result<Option<Parsed>, Reason> {
     let (header, body) = WarcHeader::split(record);
+    let address = header.get("WARC-Target-URI").unwrap_or_default();
+    let address = match &*address {
+        // Old writers put it in angle brackets.
+        [b'<', address @ .., b'>'] | address => address,
+    };
+    if is_of_crawler(address) {
+        return Ok(None);
+    }
     let own_type = header.text("Content-Type").unwrap_or_default();
-    let is_http =
-        own_type.contains("application/http") || header.get("WARC-Type") == Some(b"response");
+    let is_http = own_type.contains("application/http")
+        || header.get("WARC-Type").as_deref() == Some(b"response");
     let split = if is_http { Head::split(body) } else { None };
     let (head, sent) = match split {
         Some((head, sent)) if (200..300).contains(&head.status) => (head, sent),
         Some(_) => return Ok(None),
-        None if own_type.contains("application/http") && body.starts_with(b"HTTP/") => {
+        None if own_type.contains("application/http") && is_of_http(body) => {
             return Err(Reason::Warc {
                 problem: "its HTTP head has no status".to_owned(),
             });
@@ -35,7 +43,7 @@ pub(super) fn parse_warc(
         // A file that was archived as it is, or a response whose head was not kept.
         None => (Head::default(), body),
     };
-    let said = said_of(&header, &head, own_type);
+    let said = said_of(&header, &head, &own_type);
     if !said.is_page() {
         return Ok(None);
     }
@@ -47,10 +55,6 @@ pub(super) fn parse_warc(
     )?;
     let Some(content) = page::content(&page, &said)? else {
         return Ok(None);
-    };
-    let address = match header.get("WARC-Target-URI").unwrap_or_default() {
-        // Old writers put it in angle brackets.
-        [b'<', address @ .., b'>'] | address => address,
     };
     let key = (!address.is_empty()).then(|| address.to_vec());
     let seen = if times {
@@ -64,6 +68,29 @@ pub(super) fn parse_warc(
     }))
 }
 
+/// Whether an address is that of something a crawler notes of its work: an answer about a name, a log, or what a
+/// browser made of a page that is in the archive too. Heritrix writes `dns:` and `whois:`, wget and others
+/// `metadata:`, Browsertrix and wpull names of their own.
+fn is_of_crawler(address: &[u8]) -> bool {
+    let schemes: [&[u8]; 6] = [
+        b"dns:",
+        b"whois:",
+        b"metadata:",
+        b"urn:text:",
+        b"urn:pageinfo:",
+        b"urn:x-wpull:",
+    ];
+    schemes.iter().any(|scheme| {
+        let beginning = address.get(..scheme.len());
+        beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(scheme))
+    })
+}
+
+/// Whether bytes begin as a head of HTTP does, perhaps behind line ends.
+fn is_of_http(body: &[u8]) -> bool {
+    body.trim_ascii_start().starts_with(b"HTTP/")
+}
+
 /// What is said of the type of a page: by the server, and by who archived it.
 fn said_of(header: &WarcHeader<'_>, head: &Head<'_>, own_type: &str) -> Said {
     let mut said = Said::default();
@@ -74,7 +101,7 @@ fn said_of(header: &WarcHeader<'_>, head: &Head<'_>, own_type: &str) -> Said {
         said.add_type(&content_type);
     }
     if let Some(identified) = header.text("WARC-Identified-Payload-Type") {
-        said.set_identified(identified);
+        said.set_identified(&identified);
     }
     said
 }
@@ -83,8 +110,8 @@ fn said_of(header: &WarcHeader<'_>, head: &Head<'_>, own_type: &str) -> Said {
 /// answer. A date that cannot be read is not passed over, since the document would get the time of today.
 fn seen_at(header: &WarcHeader<'_>, head: &Head<'_>) -> Result<Option<i64>, Reason> {
     let date = header.get("WARC-Date").unwrap_or_default();
-    if !date.is_empty() && date != b"null" {
-        let text = String::from_utf8_lossy(date);
+    if !date.is_empty() && *date != *b"null" {
+        let text = String::from_utf8_lossy(&date);
         let Some(time) = parse_time(&text) else {
             let problem = format!(
                 "the WARC-Date {text:?} is no time as in WARC 1.1, such as 2016-09-19T12:00:00Z"
@@ -94,7 +121,7 @@ fn seen_at(header: &WarcHeader<'_>, head: &Head<'_>) -> Result<Option<i64>, Reas
         return Ok(Some(time));
     }
     let answered = head.values("date").next();
-    let Some(date) = answered.or(header.text("Date").map(Into::into)) else {
+    let Some(date) = answered.or(header.text("Date")) else {
         return Ok(None);
     };
     match jiff::fmt::rfc2822::parse(date.trim()) {
@@ -162,7 +189,9 @@ struct Head<'b> {
 impl<'b> Head<'b> {
     /// The head at the beginning of bytes, and what is behind it. `None` if no head begins there. The heads of interim
     /// responses, and of the proxy's own, are passed over.
-    fn split(mut bytes: &'b [u8]) -> Option<(Self, &'b [u8])> {
+    fn split(bytes: &'b [u8]) -> Option<(Self, &'b [u8])> {
+        // Line ends before a head are passed over (RFC 9112, 2.2).
+        let mut bytes = bytes.trim_ascii_start();
         loop {
             let (head, rest) = Self::split_first(bytes)?;
             let next = rest.trim_ascii_start();
@@ -223,7 +252,9 @@ impl<'b> Head<'b> {
     fn words(&self, name: &str) -> Vec<String> {
         let mut words = Vec::new();
         for value in self.values(name) {
-            for word in value.split(',').map(str::trim) {
+            for word in value.split(',') {
+                // Some write a quality behind it, as in the field `Accept-Encoding`.
+                let word = word.split(';').next().unwrap_or_default().trim();
                 if !word.is_empty() {
                     words.push(word.to_ascii_lowercase());
                 }
@@ -393,7 +424,7 @@ mod tests {
             Some((200, vec!["a".into()], &b""[..]))
         );
         assert_eq!(split(b"HTTP/1.1 200"), Some((200, vec![], &b""[..])));
-        let two = Head::split(b"HTTP/1.1 200\nContent-Encoding: GZIP,br\ncontent-encoding: x\n\n")
+        let two = Head::split(b"HTTP/1.1 200\nContent-Encoding: GZIP,br;q=1.0\ncontent-encoding: x\n\n")
             .expect("a head");
         assert_eq!(two.0.words("content-encoding"), ["gzip", "br", "x"]);
     }

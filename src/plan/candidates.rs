@@ -48,29 +48,31 @@ impl<'a> Candidates<'a> {
         max_distance: u32,
     ) -> u64 {
         let mut count = 0;
-        for (row, _) in within(self.0, query.bits(), max_distance) {
+        each_within(self.0, query.bits(), max_distance, |row, _| {
             count += u64::from(range.contains(&row));
-        }
+        });
         count
     }
 
-    /// The candidates within `max_distance` of the query. This is the only way to a [`NearFingerprint`]:
-    /// it computes the distance of each candidate.
+    /// Calls `each` with the candidates within `max_distance` of the query. This is the only way to a
+    /// [`NearFingerprint`]: it computes the distance of each candidate.
     ///
     /// `query` is permuted as the candidates are. The distance of permuted fingerprints is the same, so
     /// only the near ones are permuted back.
     #[inline]
-    pub(crate) fn near(
+    pub(crate) fn each_near(
         self,
         query: Permuted,
         max_distance: u32,
-        table: &'a Table,
-    ) -> impl Iterator<Item = NearFingerprint> + use<'a> {
-        let within = within(self.0, query.bits(), max_distance);
-        within.map(|(row, distance)| NearFingerprint {
-            distance,
-            fingerprint: table.invert(Permuted::from_bits(row)),
-        })
+        table: &Table,
+        mut each: impl FnMut(NearFingerprint),
+    ) {
+        each_within(self.0, query.bits(), max_distance, |row, distance| {
+            each(NearFingerprint {
+                distance,
+                fingerprint: table.invert(Permuted::from_bits(row)),
+            });
+        });
     }
 }
 
@@ -85,17 +87,20 @@ pub(crate) struct NearFingerprint {
 /// The number of rows that are compared before the result is looked at. It takes a dozen instructions to look at it.
 const TOGETHER: usize = 128;
 
-/// Every row that differs from `query` in at most `max_distance` bits, with the distance.
+/// Calls `each` with every row that differs from `query` in at most `max_distance` bits, and with the distance.
 #[inline]
-fn within(rows: &[u64], query: u64, max_distance: u32) -> impl Iterator<Item = (u64, u32)> {
-    let near = move |&row: &u64| {
-        let distance = (row ^ query).count_ones();
-        (distance <= max_distance).then_some((row, distance))
-    };
-    let together = rows
-        .chunks(TOGETHER)
-        .filter(move |rows| least_distance_to(rows, query) <= u64::from(max_distance));
-    together.flat_map(move |rows| rows.iter().filter_map(near))
+fn each_within(rows: &[u64], query: u64, max_distance: u32, mut each: impl FnMut(u64, u32)) {
+    for rows in rows.chunks(TOGETHER) {
+        if least_distance_to(rows, query) > u64::from(max_distance) {
+            continue;
+        }
+        let mut from = 0;
+        while let Some(next) = next_within(&rows[from..], query, max_distance) {
+            let row = rows[from + next];
+            each(row, (row ^ query).count_ones());
+            from += next + 1;
+        }
+    }
 }
 
 /// The least distance of any row to the query. Without rows, the greatest number.
@@ -107,6 +112,13 @@ fn within(rows: &[u64], query: u64, max_distance: u32) -> impl Iterator<Item = (
 ))]
 fn least_distance_to(rows: &[u64], query: u64) -> u64 {
     least_distance(rows, query)
+}
+
+/// The index of the first row within a distance of the query.
+#[multiversion(targets("x86_64+avx2+popcnt", "x86_64+popcnt", "aarch64+neon"))]
+fn next_within(rows: &[u64], query: u64, max_distance: u32) -> Option<usize> {
+    let is_within = |row: &u64| (row ^ query).count_ones() <= max_distance;
+    rows.iter().position(is_within)
 }
 
 /// Rows that differ in at most `flips` bits of a mask.
@@ -194,8 +206,8 @@ mod tests {
         for max_distance in [0, 3, 7, 40, 64] {
             for first in [0, 1, 31, 990, 1000] {
                 let candidates = Candidates::new(&rows[first..]);
-                let found: Vec<NearFingerprint> =
-                    candidates.near(query, max_distance, &table).collect();
+                let mut found = Vec::new();
+                candidates.each_near(query, max_distance, &table, |near| found.push(near));
                 let near = fingerprints[first..]
                     .iter()
                     .map(|&fingerprint| NearFingerprint {

@@ -24,9 +24,11 @@ pub(crate) struct Plan {
 type KnownProbeSets = BTreeMap<ChosenFor, PricedProbeSet>;
 
 /// A probe set, with what is expected of it for each of the queries that it was chosen for.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct PricedProbeSet {
     pub(crate) probe_set: Arc<ProbeSet>,
+    /// The number of ranges that a query reads. A scan has none.
+    pub(crate) ranges: f64,
     /// The cost, in nanoseconds, with that of gathering what is near.
     pub(crate) nanos: f64,
     /// The number of near fingerprints, if all are evenly spread. Of real ones, mostly more are near.
@@ -135,6 +137,7 @@ impl Plan {
         let priced = PricedProbeSet {
             nanos: cost_model.nanos_with_near(&probe_set, distance),
             near: cost_model.near(distance),
+            ranges: probe_set.probed_ranges(),
             probe_set: Arc::new(probe_set),
         };
         let probe_sets = self.probe_sets.write();

@@ -105,7 +105,7 @@ impl ProbeSet {
     }
 
     /// The number of ranges that a query reads. A scan has none.
-    pub(crate) fn probed_ranges(&self) -> f64 {
+    pub(super) fn probed_ranges(&self) -> f64 {
         let prefixes = self.prefixes().unwrap_or(&[]);
         prefixes.iter().map(|prefix| prefix.ranges()).sum()
     }

@@ -71,7 +71,7 @@ pub(crate) use file::{CacheLimit, Patience, Settings, StoredSnapshot};
 #[cfg(test)]
 pub(crate) use file::{DEAD, KEYS, POSTINGS, Set, SetRow, number_of, permuted};
 pub use file::{FORMAT_VERSION, LevelStatistics, SetStatistics, Statistics};
-pub(crate) use numbers::{DocumentNumber, ScopeNumber};
+pub(crate) use numbers::{DocumentNumber, ReadScopes, ScopeNumber};
 pub(crate) use postings::Posted;
 pub(crate) use read::{AddRanges, Reader, Scan};
 pub use salvage::{MissingDocuments, SalvageReport};

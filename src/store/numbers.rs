@@ -1,5 +1,8 @@
 //! The numbers of documents and scopes.
 
+use std::ops::Deref;
+use std::sync::Arc;
+
 use crate::source::{Ignored, Numbers};
 
 /// The number of a document. Later documents have greater numbers, and no number is used twice.
@@ -74,6 +77,25 @@ impl ScopeNumber {
     /// Whether this scope lists the documents of `scope`.
     pub(crate) fn covers(self, scope: Self) -> bool {
         scope.listing().any(|listing| listing == self)
+    }
+}
+
+/// The scopes whose lists are read, in order, each once.
+#[derive(Clone, Debug)]
+pub(crate) enum ReadScopes {
+    /// [`ScopeNumber::ALL_DOCUMENTS`]. Most queries read these, and allocate nothing for it.
+    AllDocuments,
+    These(Arc<[ScopeNumber]>),
+}
+
+impl Deref for ReadScopes {
+    type Target = [ScopeNumber];
+
+    fn deref(&self) -> &[ScopeNumber] {
+        match self {
+            Self::AllDocuments => ScopeNumber::ALL_DOCUMENTS,
+            Self::These(scopes) => scopes,
+        }
     }
 }
 

@@ -1,20 +1,20 @@
 //! Postings: the documents of each fingerprint, as rows of fingerprint, scope and document.
 
 use std::ops::{Range, RangeInclusive};
-use std::sync::Arc;
 
 use sdd::Guard;
+use smallvec::{SmallVec, smallvec};
 
 use super::read::Reader;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::source::Numbers;
 use crate::store::file::{POSTINGS, all_listed, fingerprint_of, number_of, posting_row, scope_of};
-use crate::store::numbers::{DocumentNumber, ScopeNumber};
+use crate::store::numbers::{DocumentNumber, ReadScopes, ScopeNumber};
 use crate::store::sorted_set::{Marks, RangeReader, Searched, SetReader};
 
 /// A fingerprint whose documents are wanted, with the scopes whose lists are to be read, in order.
-type WantedPostings = (Fingerprint, Arc<[ScopeNumber]>);
+type WantedPostings = (Fingerprint, ReadScopes);
 
 /// The documents of a fingerprint that one scope lists.
 pub(crate) struct Posted {
@@ -32,6 +32,9 @@ const FEW: usize = 64;
 
 /// The most rows of a range, with neighbours, that are read of one part of a level.
 const MOST_READ: usize = 4 * FEW;
+
+/// So many ranges are read without allocating for each list of them. Most queries have no more near fingerprints.
+const FEW_RANGES: usize = 4;
 
 /// The most scopes of a fingerprint whose postings are read by ranges of their own.
 const FEW_SCOPES: usize = 4;
@@ -122,14 +125,14 @@ impl Reader<'_> {
 
     /// The number of documents of a fingerprint.
     pub(super) fn documents_of(self, fingerprint: Fingerprint) -> Result<u64> {
-        let posted = self.posted(&[(fingerprint, ScopeNumber::ALL_DOCUMENTS.into())])?;
+        let posted = self.posted(&[(fingerprint, ReadScopes::AllDocuments)])?;
         Ok(posted.iter().map(|posted| posted.total).sum())
     }
 }
 
 /// The documents of each wanted fingerprint, in each of its scopes. Scopes without any may be left out.
 fn posted(reader: SetReader<'_, u128>, wanted: &[WantedPostings]) -> Result<Vec<Posted>> {
-    let mut ranges = Vec::with_capacity(wanted.len());
+    let mut ranges: SmallVec<[RangeInclusive<u128>; FEW_RANGES]> = SmallVec::new();
     for (fingerprint, _) in wanted {
         ranges.push(all_listed(*fingerprint));
     }
@@ -229,7 +232,7 @@ struct PostingRow {
 /// The rows of the ranges that have few.
 struct FewRows {
     /// In order.
-    rows: Vec<PostingRow>,
+    rows: SmallVec<[PostingRow; 2 * FEW_RANGES]>,
     /// The indexes of the ranges that have many, in order.
     many: Vec<usize>,
 }
@@ -249,8 +252,8 @@ impl FewRows {
 /// Reads the rows of all ranges together.
 fn few_rows(reader: SetReader<'_, u128>, ranges: &[RangeInclusive<u128>]) -> Result<FewRows> {
     let guard = Guard::new();
-    let mut counts = vec![0; ranges.len()];
-    let mut rows = Vec::with_capacity(2 * ranges.len());
+    let mut counts: SmallVec<[usize; FEW_RANGES]> = smallvec![0; ranges.len()];
+    let mut rows = SmallVec::new();
     let mut reader_of_ranges = RangeReader::new(
         &guard,
         Marks::Wanted,
@@ -278,7 +281,8 @@ fn few_rows(reader: SetReader<'_, u128>, ranges: &[RangeInclusive<u128>]) -> Res
     many.extend((0..ranges.len()).filter(|&index| counts[index] > FEW));
     rows.sort_unstable();
     // Each mark removes the row that it marks. If there is no such row, counting finds out what is wrong.
-    let marks: Vec<PostingRow> = rows.iter().filter(|row| !row.put).copied().collect();
+    let is_mark = |row: &&PostingRow| !row.put;
+    let marks: Vec<PostingRow> = rows.iter().filter(is_mark).copied().collect();
     for mark in marks {
         match rows.binary_search(&PostingRow { put: true, ..mark }) {
             Ok(put) => drop(rows.drain(put - 1..=put)),
@@ -301,6 +305,7 @@ fn listed(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
@@ -360,7 +365,12 @@ mod tests {
             blocks: blocks.of_table(&TABLE),
         };
         let wanted: Vec<WantedPostings> = (0..1_000)
-            .map(|i| (fingerprint(i), [ScopeNumber::EMPTY].into()))
+            .map(|i| {
+                (
+                    fingerprint(i),
+                    ReadScopes::These([ScopeNumber::EMPTY].into()),
+                )
+            })
             .collect();
         let posted = posted(reader, &wanted)?;
         assert_eq!(posted.len(), 1_000);

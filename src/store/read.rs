@@ -4,7 +4,6 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use sdd::Guard;
-use smallvec::SmallVec;
 
 use super::write::{Transaction, Written};
 use crate::document::Document;
@@ -18,14 +17,11 @@ use crate::store::file::{
     Counters, KEYS, KnownNames, POSTINGS, Set, SetRow, Settings, View, all_listed, fingerprint_of,
     key_row, missing_scope, number_of, permuted, scope_of,
 };
-use crate::store::numbers::{DocumentNumber, ScopeNumber};
+use crate::store::numbers::{DocumentNumber, ReadScopes, ScopeNumber};
 use crate::store::sorted_set::{Marks, RangeReader, Searched, SetReader};
 
 /// Adds ranges of a permuted table, in order.
 pub(crate) type AddRanges<'a, T> = &'a mut dyn FnMut(usize, &[Searched<u64, T>]);
-
-/// Most plans have no more tables than this.
-const FEW_TABLES: usize = 8;
 
 /// Reads a file as a snapshot or a transaction sees it.
 ///
@@ -93,10 +89,6 @@ impl<'a> Reader<'a> {
         probes: impl FnOnce(AddRanges<'_, T>),
         mut each: impl FnMut(&Searched<u64, T>, Candidates<'_>),
     ) -> Result<u64> {
-        let mut tables: SmallVec<[SetReader<'a, u64>; FEW_TABLES]> = SmallVec::new();
-        for table in 0..self.settings().plan.tables().len() {
-            tables.push(self.set(permuted(table)));
-        }
         let guard = Guard::new();
         let mut candidates = 0;
         let mut ranges = RangeReader::new(
@@ -108,7 +100,7 @@ impl<'a> Reader<'a> {
                 each(range, Candidates::new(puts));
             },
         );
-        probes(&mut |table, of_table| ranges.add(&tables[table], of_table));
+        probes(&mut |table, of_table| ranges.add(&self.set(permuted(table)), of_table));
         let read = ranges.finish()?;
         self.view
             .blocks()
@@ -384,15 +376,11 @@ impl<'a> Reader<'a> {
     }
 
     /// Those fingerprints of a part that several documents of some scopes have, in order.
-    pub(crate) fn posted_often(
-        self,
-        part: Part,
-        scopes: &[ScopeNumber],
-    ) -> Result<Vec<Fingerprint>> {
+    pub(crate) fn posted_often(self, part: Part, scopes: &ReadScopes) -> Result<Vec<Fingerprint>> {
         if part.bits == 64 {
             // It may be a large group.
             let fingerprint = Fingerprint::from_bits(part.first);
-            let posted = self.posted(&[(fingerprint, scopes.into())])?;
+            let posted = self.posted(&[(fingerprint, scopes.clone())])?;
             let documents: u64 = posted.iter().map(|posted| posted.total).sum();
             return Ok(match documents {
                 0 | 1 => Vec::new(),

@@ -11,7 +11,7 @@ use super::read::Reader;
 use crate::error::Result;
 use crate::planted::planted;
 use crate::store::file::KnownNames;
-use crate::store::numbers::ScopeNumber;
+use crate::store::numbers::ReadScopes;
 
 /// Names of scopes, with their numbers in the file that was asked last. Clones share them.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ struct Found {
     /// Whether each name has a number. Then no later commit has more.
     all: bool,
     /// In order, each once.
-    numbers: Arc<[ScopeNumber]>,
+    numbers: ReadScopes,
 }
 
 impl ScopeNames {
@@ -58,7 +58,7 @@ impl ScopeNames {
 
     /// The numbers of those scopes that any document has or had, in order, each once. An older commit may not
     /// know some of the numbers. It has no rows of them.
-    pub(crate) fn numbers(&self, reader: Reader<'_>) -> Result<Arc<[ScopeNumber]>> {
+    pub(crate) fn numbers(&self, reader: Reader<'_>) -> Result<ReadScopes> {
         let known = reader.known_names();
         let next_scope = reader.counters().next_scope;
         if let Some(found) = &*self.0.found.read()
@@ -77,7 +77,7 @@ impl ScopeNames {
         }
         numbers.sort_unstable();
         numbers.dedup();
-        let numbers: Arc<[ScopeNumber]> = numbers.into();
+        let numbers = ReadScopes::These(numbers.into());
         // Numbers that a transaction has given are given to other scopes if it is dropped.
         let is_committed = reader.written().is_none_or(|written| {
             let given = written.new_scopes();

@@ -1,6 +1,7 @@
 //! Web archives: which records are taken, how their pages are decoded, and what is broken.
 
 use std::io::{self, Write as _};
+use std::time::Instant;
 
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
@@ -525,6 +526,181 @@ fn what_is_too_long_is_not_held_packed_or_not() -> TestResult {
         "{}",
         ran.err
     );
+    Ok(())
+}
+
+/// Each way to store records: plain, each packed, and all packed as one.
+fn stored(records: &[Vec<u8>]) -> io::Result<[(&'static str, Vec<u8>); 4]> {
+    let mut members = Vec::new();
+    let mut frames = Vec::new();
+    for record in records {
+        members.extend(gzip(record)?);
+        frames.extend(zstd::encode_all(&record[..], 1)?);
+    }
+    Ok([
+        ("plain.warc", records.concat()),
+        ("many.warc.gz", members),
+        ("many.warc.zst", frames),
+        ("one.warc.gz", gzip(&records.concat())?),
+    ])
+}
+
+/// Anybody can write a page. One that was longer than is held could bring a record of its own into an archive: it was
+/// stored under any address, and the copy of a cleaning could not be read.
+#[test]
+fn what_a_page_quotes_is_no_record() -> TestResult {
+    const LAST: &str =
+        "The mayor opened the new library on Monday and thanked all who had given books to it";
+    let html = "Content-Type: text/html";
+    let page = |address: &str, body: &str| response(address, html, body.as_bytes());
+    let forged = String::from_utf8(page("https://bank.example/", &WORDS.repeat(2)))?;
+    let fill = "x ".repeat(2_000);
+    let quotes = format!("<p>{fill}\n{forged}{fill}\n{forged}\n{fill}");
+    let records = [
+        page("http://a/first", &WORDS.repeat(2)),
+        page("http://evil/", &quotes),
+        page("http://a/last", LAST),
+    ];
+    let folder = Folder::new()?;
+    for most in ["1000", "5000", "1MB"] {
+        for (name, bytes) in stored(&records)? {
+            let what = format!("{name}, {most}");
+            let input = folder.file(name, bytes)?;
+            let ran = run!("fingerprint", &input, "--json", "--max-record", most);
+            let read = ran.json()?;
+            let mut keys: Vec<&str> = Vec::new();
+            for row in &read {
+                keys.extend(row["key"].as_str());
+            }
+            let mut expected = vec!["http://a/first", "http://a/last"];
+            if most == "1MB" {
+                expected.insert(1, "http://evil/");
+            } else {
+                assert!(ran.err.contains("at most"), "{what}: {}", ran.err);
+                assert!(!ran.err.contains("Content-Length"), "{what}: {}", ran.err);
+            }
+            assert_eq!(keys, expected, "{what}");
+            let copy = folder.path("copy.warc");
+            run!("dedup", &input, "-o", &copy, "--max-record", most).expect(0);
+            let copied = std::fs::read(&copy)?;
+            assert!(copied == records.concat(), "{what}");
+            std::fs::remove_file(&copy)?;
+        }
+    }
+    // A part that a record begins bounds it also if its length is wrong.
+    for by in [-40, -3, 100, 100_000] {
+        let mut records = records.clone();
+        records[1] = with_wrong_length(&records[1], by)?;
+        for (name, bytes) in stored(&records)?.into_iter().skip(1).take(2) {
+            let input = folder.file(name, bytes)?;
+            for most in ["1000", "1MB"] {
+                let what = format!("{name}, {by}, {most}");
+                let read = run!("fingerprint", &input, "--json", "--max-record", most).json()?;
+                let has_forged = read.iter().any(|row| row["key"] == "https://bank.example/");
+                assert!(!has_forged, "{what}");
+                let last = read.last().ok_or("nothing was read")?;
+                assert_eq!(last["key"], "http://a/last", "{what}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Each line that begins as a record does was looked at with what is behind it: a megabyte took 15 seconds.
+#[test]
+fn lines_that_begin_as_records_do_cost_no_time() -> TestResult {
+    let lines = "WARC/1\n".repeat(40_000);
+    let page = format!("<p>\n{lines}");
+    let flood = response("http://a/flood", "Content-Type: text/html", page.as_bytes());
+    let good = response("http://a/good", "Content-Type: text/html", WORDS.as_bytes());
+    let folder = Folder::new()?;
+    for (name, first) in [
+        ("whole.warc", flood.clone()),
+        ("cut.warc", flood[..flood.len() - 100].to_vec()),
+        ("short.warc", with_wrong_length(&flood, -40)?),
+    ] {
+        let input = folder.file(name, [first, good.clone()].concat())?;
+        for most in ["1k", "10MB"] {
+            let begun = Instant::now();
+            run!("fingerprint", &input, "--max-record", most);
+            let seconds = begun.elapsed().as_secs_f64();
+            assert!(seconds < 15.0, "{name}, {most}: {seconds} s");
+        }
+    }
+    Ok(())
+}
+
+/// A crawler that is killed leaves a header without an end. The next record was taken for a part of it.
+#[test]
+fn a_header_ends_before_the_next_record() -> TestResult {
+    let good = response("http://a/1", "Content-Type: text/html", WORDS.as_bytes());
+    let next = response("http://a/2", "Content-Type: text/html", WORDS.as_bytes());
+    let header = b"WARC/1.0\r\nWARC-Type: response\r\nContent-Length: 500\r\n";
+    let folder = Folder::new()?;
+    let bytes = [&good[..], header, &next].concat();
+    let totals = ingest(&folder, "in.warc", &bytes)?.expect(0).last()?;
+    assert_eq!(totals["documents"], 2);
+    assert_eq!(totals["rejected"], 1);
+    Ok(())
+}
+
+/// What crawlers note of their own work is no page. Lines of headers may go on, heads of HTTP may begin with an empty
+/// line, and a type may have its encoding behind a space.
+#[test]
+fn records_are_read_as_all_crawlers_write_them() -> TestResult {
+    let mut records = Vec::new();
+    for (address, content_type) in [
+        ("dns:example.org", "text/dns"),
+        ("metadata://gnu.org/wget/warc/wget.log", "text/plain"),
+        ("urn:text:https://a/", "text/plain"),
+        ("urn:X-wpull:log", "text/plain"),
+        ("http://a/dns", "text/dns"),
+    ] {
+        records.push(record("resource", address, content_type, WORDS.as_bytes()));
+    }
+    let passed_over = records.len();
+    let page = response("http://a/1", "Content-Type: text/html", WORDS.as_bytes());
+    let page = String::from_utf8(page)?;
+    for (address, before, after) in [
+        ("http://a/2", "WARC-Target-URI: ", "WARC-Target-URI:\r\n "),
+        (
+            "http://a/3",
+            "WARC-Type: response",
+            "WARC-Type:\r\n\tresponse\r\nX: a\r\n WARC-Type: request",
+        ),
+        ("http://a/4", "HTTP/1.1 200 OK", "\r\nHTTP/1.1 200 OK"),
+        ("http://a/5", "text/html", "text/html charset=utf-8"),
+    ] {
+        let text = page.replace(before, after).replace("http://a/1", address);
+        let (head, body) = text.split_once("\r\n\r\n").ok_or("it has a head")?;
+        let mut lines = Vec::new();
+        for line in head.split("\r\n") {
+            lines.push(match line.starts_with("Content-Length") {
+                true => format!("Content-Length: {}", body.len() - 4),
+                false => line.to_owned(),
+            });
+        }
+        records.push(format!("{}\r\n\r\n{body}", lines.join("\r\n")).into_bytes());
+    }
+    // In scripts other than the Latin one, UTF-16 has bytes that stand in no other text.
+    let words = "灯塔于一八五四年建在岛的北端，夏季每逢星期日开放。".repeat(3);
+    let wide: Vec<u8> = words.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let fields = "Content-Type: text/plain; charset=utf-16le";
+    records.push(response("http://a/wide", fields, &wide));
+    let pages = records.len() - passed_over;
+    let folder = Folder::new()?;
+    let ran = ingest(&folder, "in.warc", &records.concat())?.expect(0);
+    let totals = ran.last()?;
+    let counts = ["documents", "passed_over", "rejected"].map(|field| totals[field].as_u64());
+    let expected = [Some(pages as u64), Some(passed_over as u64), Some(0)];
+    assert_eq!(counts, expected, "{}", ran.err);
+    let found = fingerprints(&folder, "in.warc")?;
+    let keys: Vec<&str> = found.iter().map(|page| page.0.as_str()).collect();
+    assert_eq!(
+        keys[..4],
+        ["http://a/2", "http://a/3", "http://a/4", "http://a/5"]
+    );
+    assert!(found[..4].iter().all(|page| page.1 == found[0].1));
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use crate::database::crowding::FingerprintGroup;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
-use crate::store::{DocumentNumber, Posted, Reader, ScopeNumber};
+use crate::store::{DocumentNumber, Posted, ReadScopes, Reader, ScopeNumber};
 
 /// Documents of one fingerprint that are listed as one.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ pub(super) enum Together {
 /// Looks up the members of fingerprints.
 pub(super) struct Members<'s> {
     reader: Reader<'s>,
-    pub(super) scopes: Arc<[ScopeNumber]>,
+    pub(super) scopes: ReadScopes,
     /// The least time, and a number below which no document is recent enough.
     since: Option<(i64, DocumentNumber)>,
     together: Together,
@@ -77,7 +77,7 @@ const PAGE: usize = 4096;
 impl<'s> Members<'s> {
     pub(super) fn new(
         reader: Reader<'s>,
-        scopes: Arc<[ScopeNumber]>,
+        scopes: ReadScopes,
         since: Option<(i64, DocumentNumber)>,
         together: Together,
         keys: Keys,

@@ -1,7 +1,6 @@
 //! The search for near documents, on all cores: from units of the tables to pairs of members.
 
 use std::mem;
-use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -15,7 +14,7 @@ use crate::fingerprint::Fingerprint;
 use crate::parallel;
 use crate::plan::NearPair;
 use crate::sketch::SketchSize;
-use crate::store::{DocumentNumber, Reader, ScopeNames, ScopeNumber, Settings};
+use crate::store::{DocumentNumber, ReadScopes, Reader, ScopeNames, ScopeNumber, Settings};
 
 /// The pairs that are asked for.
 #[derive(Clone, Debug)]
@@ -270,9 +269,9 @@ impl PairQuery {
     }
 
     /// The scopes whose documents count.
-    pub(super) fn scopes_of(&self, reader: Reader<'_>) -> Result<Arc<[ScopeNumber]>> {
+    pub(super) fn scopes_of(&self, reader: Reader<'_>) -> Result<ReadScopes> {
         match &self.scopes {
-            None => Ok(ScopeNumber::ALL_DOCUMENTS.into()),
+            None => Ok(ReadScopes::AllDocuments),
             Some(names) => names.numbers(reader),
         }
     }

@@ -11,7 +11,7 @@ use crate::fingerprint::Fingerprint;
 use crate::parallel;
 use crate::plan::{Join, NearPair, Part, Permuted};
 use crate::planted::planted;
-use crate::store::{Reader, ScopeNumber};
+use crate::store::{ReadScopes, Reader};
 
 /// The units of a search for pairs: first parts of the postings, then parts of the tables. With another side, parts of
 /// the tables only.
@@ -131,7 +131,7 @@ impl<'r> Units<'r> {
     pub(super) fn posted_often(
         &self,
         unit: usize,
-        scopes: &[ScopeNumber],
+        scopes: &ReadScopes,
     ) -> Result<Option<Vec<Fingerprint>>> {
         let unit = self.units[unit];
         match unit.pass() {

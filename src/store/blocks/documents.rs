@@ -88,6 +88,8 @@ impl<'a> DocumentRef<'a> {
 /// Documents in the order of their numbers: those of a block, or those that a transaction has written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DocumentBlock {
+    /// The number of the first document. It is here too, so that to find a document is not to wait for its head.
+    first: u64,
     heads: Vec<Head>,
     keys: Vec<u8>,
     extras: Vec<u8>,
@@ -173,6 +175,9 @@ impl DocumentBlock {
     fn push_head(&mut self, number: u64, fingerprint: Option<Fingerprint>, seen: i64) {
         let key_end = self.keys.len();
         let extras_end = self.extras.len();
+        if self.heads.is_empty() {
+            self.first = number;
+        }
         self.heads.push(Head {
             number,
             fingerprint,
@@ -185,8 +190,7 @@ impl DocumentBlock {
     /// The index of a document, if it is in this block.
     pub(crate) fn find(&self, number: u64) -> Option<usize> {
         // Most blocks have numbers without gaps.
-        let first = self.heads.first()?.number;
-        let guess = number.saturating_sub(first).min(self.len() as u64) as usize;
+        let guess = number.saturating_sub(self.first).min(self.len() as u64) as usize;
         let index = partition_point_from(&self.heads, guess, |head| head.number < number);
         (self.heads.get(index)?.number == number).then_some(index)
     }
@@ -315,6 +319,7 @@ impl DocumentBlock {
             return Err("its documents are out of order");
         }
         Ok(Self {
+            first: heads[0].number,
             heads,
             keys,
             extras,

@@ -27,7 +27,7 @@ use crate::store::file::{
     all_listed, damaged_document, fingerprint_of, missing_scope, number_of, runs_of,
 };
 use crate::store::merging::wait_for_merges;
-use crate::store::numbers::{DocumentNumber, ScopeNumber};
+use crate::store::numbers::{DocumentNumber, ReadScopes, ScopeNumber};
 use crate::store::read::Reader;
 use crate::store::sorted_set::{Marks, RangeReader, Searched};
 use crate::store::write::Transaction;
@@ -590,7 +590,7 @@ impl Removal<'_> {
         for together in groups.chunks(COUNTED_TOGETHER) {
             let mut wanted = Vec::with_capacity(together.len());
             for group in together {
-                wanted.push((group[0].0, ScopeNumber::ALL_DOCUMENTS.into()));
+                wanted.push((group[0].0, ReadScopes::AllDocuments));
             }
             let mut totals = vec![0; together.len()];
             for posted in Reader::new(self.view).posted(&wanted)? {

@@ -82,9 +82,10 @@ pub(crate) struct RangeReader<'a, 'g, R: Row, T, F> {
     /// tenth of the time of a query.
     runs: SmallVec<[InRun<'a, R, T>; TOGETHER]>,
     levels: SmallVec<[InLevel<'a, R, T>; TOGETHER]>,
-    /// The ranges whose segments are found, and those whose places in them are.
-    found: SmallVec<[InSegment<'g, R, T>; TOGETHER]>,
-    placed: SmallVec<[InSegment<'g, R, T>; TOGETHER]>,
+    /// The ranges whose segments are found. Of the first `placed` of them, the places in the segments are known too.
+    /// Twice [`TOGETHER`] are few enough for the stack.
+    segments: SmallVec<[InSegment<'g, R, T>; 64]>,
+    placed: usize,
     /// The ranges, or the parts of them, whose segments are not in memory.
     absent: Vec<InLevel<'a, R, T>>,
     reading: Reading<T>,
@@ -165,8 +166,8 @@ where
             guard,
             runs: SmallVec::new(),
             levels: SmallVec::new(),
-            found: SmallVec::new(),
-            placed: SmallVec::new(),
+            segments: SmallVec::new(),
+            placed: 0,
             absent: Vec::new(),
             reading: Reading::default(),
             failure: None,
@@ -267,11 +268,7 @@ where
 
     /// Reads what is left, and says what was read.
     pub(crate) fn finish(&mut self) -> Result<Reading<T>> {
-        while !(self.runs.is_empty()
-            && self.levels.is_empty()
-            && self.found.is_empty()
-            && self.placed.is_empty())
-        {
+        while !(self.runs.is_empty() && self.levels.is_empty() && self.segments.is_empty()) {
             self.read();
         }
         if !self.absent.is_empty() {
@@ -301,11 +298,11 @@ where
         for of in &self.runs {
             of.rows.prefetch_rows(of.range.first, of.range.last);
         }
-        for mut of in self.found.drain(..) {
+        for of in &mut self.segments {
             of.around = of.segment.around(&(of.range.first..=of.range.last));
             of.segment.prefetch_rows(&of.around);
-            self.placed.push(of);
         }
+        self.placed = self.segments.len();
         for of in self.runs.drain(..) {
             let range = of.range;
             let rows = of.rows.around(&(range.first..=range.last));
@@ -314,70 +311,66 @@ where
                 false => (self.each)(&range, &[], rows),
             }
         }
-        for index in 0..self.levels.len() {
-            self.find_segments(self.levels[index]);
-        }
-        self.levels.clear();
-        for of in &self.found {
-            of.segment.prefetch_index(of.range.first, of.range.last);
-        }
         if self.absent.len() >= MOST_ABSENT {
             self.read_absent();
         }
+        self.find_segments();
+        for of in &self.segments[self.placed..] {
+            of.segment.prefetch_index(of.range.first, of.range.last);
+        }
     }
 
-    /// Finds the segments of a range of a level.
+    /// Finds the segments of the ranges of levels.
     #[inline]
-    fn find_segments(&mut self, mut of: InLevel<'a, R, T>) {
-        loop {
-            if let Some(segment) = of.here.residence.segment(self.guard) {
-                segment.prefetch();
-                self.found.push(InSegment {
-                    range: of.range,
-                    segment,
-                    around: 0..0,
-                });
-            } else {
-                self.absent.push(of);
-            }
-            if of.here.high >= of.range.last {
-                return;
-            }
-            match Here::new(of.level, of.here.chunk + 1) {
-                Some(next) => of.here = next,
-                None => return,
+    fn find_segments(&mut self) {
+        for of in &self.levels {
+            let mut here = of.here;
+            loop {
+                if let Some(segment) = here.residence.segment(self.guard) {
+                    segment.prefetch();
+                    self.segments.push(InSegment {
+                        range: of.range,
+                        segment,
+                        around: 0..0,
+                    });
+                } else {
+                    self.absent.push(InLevel { here, ..*of });
+                }
+                if here.high >= of.range.last {
+                    break;
+                }
+                match Here::new(of.level, here.chunk + 1) {
+                    Some(next) => here = next,
+                    None => break,
+                }
             }
         }
+        self.levels.clear();
     }
 
     /// Gives the rows of the segments whose place is known.
     fn give_segments(&mut self) {
-        let Self {
-            placed,
-            marks,
-            most_rows,
-            each,
-            reading,
-            ..
-        } = self;
-        reading.parts += placed.len() as u64;
-        for of in placed.drain(..) {
-            let range = of.range;
-            if of.around.len() > *most_rows {
-                reading.too_long.push(range.of);
+        let placed = std::mem::take(&mut self.placed);
+        self.reading.parts += placed as u64;
+        for of in &self.segments[..placed] {
+            let range = &of.range;
+            if of.around.len() > self.most_rows {
+                self.reading.too_long.push(range.of);
                 continue;
             }
-            let marks = match marks {
+            let marks = match self.marks {
                 Marks::Wanted => part(of.segment.marks(), &(range.first..=range.last)),
                 Marks::Ignored => &[],
             };
-            each(&range, &of.segment.puts()[of.around], marks);
+            (self.each)(range, &of.segment.puts()[of.around.clone()], marks);
         }
+        self.segments.drain(..placed);
     }
 
     /// Reads the blocks of the ranges that are not in memory. If enough of a chunk was read, its segment is made, and
-    /// the next ranges are read there.
+    /// the next ranges are read there. The places in all segments are known.
     fn read_absent(&mut self) {
+        debug_assert_eq!(self.placed, self.segments.len());
         let mut absent = std::mem::take(&mut self.absent);
         absent.sort_unstable_by_key(|of| {
             let level = std::ptr::from_ref(of.level).addr();
@@ -406,12 +399,13 @@ where
         let Some(segment) = segment else {
             return self.read_blocks(of, last_read);
         };
-        self.placed.push(InSegment {
+        self.segments.push(InSegment {
             range: of.range,
             segment,
             around: segment.around(&(of.range.first..=of.range.last)),
         });
-        if self.placed.len() >= TOGETHER {
+        self.placed = self.segments.len();
+        if self.placed >= TOGETHER {
             self.give_segments();
         }
         Ok(())

@@ -27,7 +27,7 @@ names! {
     MTEXT = "mtext", NOBR = "nobr", NOFRAMES = "noframes", OPTGROUP = "optgroup", OPTION = "option", P = "p",
     PLAINTEXT = "plaintext", RB = "rb", RP = "rp", RT = "rt", RTC = "rtc", RUBY = "ruby", SELECT = "select",
     SVG = "svg", TABLE = "table", TBODY = "tbody", TD = "td", TEMPLATE = "template", TEXTAREA = "textarea",
-    TH = "th", TITLE = "title", TR = "tr", XMP = "xmp",
+    TEXT_PATH = "textpath", TH = "th", TITLE = "title", TR = "tr", TSPAN = "tspan", XMP = "xmp",
 }
 
 /// Where text stands, which decides what becomes of a character NUL: it is dropped from the data of HTML, and U+FFFD
@@ -166,7 +166,11 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             space,
             integration,
             own: Showing::foreign(tag, space, self.open.top().name, self.hiding),
-            gap: Gap::Box,
+            // Parts of a line of text in SVG stand in the line.
+            gap: match (space, tag.name) {
+                (Space::Svg, TSPAN | TEXT_PATH | A) => Gap::None,
+                _ => Gap::Box,
+            },
         });
         if tag.self_closing {
             self.pop();
@@ -241,7 +245,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
     fn start_html(&mut self, tag: &Tag<'_>, traits: Traits) {
         if self.has_frames {
             if tag.name == NOFRAMES {
-                self.tokens.raw(NOFRAMES);
+                self.tokens.raw(tag);
             }
             return;
         }
@@ -289,7 +293,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         if self.syntax == Syntax::Xhtml && tag.self_closing {
             return;
         }
-        let content = self.tokens.raw(tag.name);
+        let content = self.tokens.raw(tag);
         if traits.has(Trait::Unshown) {
             return self.separate_words(Gap::from(traits));
         }
@@ -339,6 +343,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         self.open_html(
             &Tag {
                 name,
+                written: &[],
                 self_closing: false,
                 attributes: Attributes::default(),
             },
@@ -368,7 +373,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             BODY | FRAME => return,
             MATH => return self.open_foreign(tag, Space::MathMl),
             SVG => return self.open_foreign(tag, Space::Svg),
-            PLAINTEXT => {
+            PLAINTEXT if self.syntax == Syntax::Html => {
                 self.open_html(tag, traits);
                 let rest = self.tokens.rest();
                 return self.text(rest, Nul::InRawText);

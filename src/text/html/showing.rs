@@ -7,7 +7,7 @@ use super::tokenizer::{Attributes, Flag, Tag, Valued};
 
 names! {
     ANNOTATION = "annotation", ANNOTATION_XML = "annotation-xml", CLIP_PATH = "clippath", DEFS = "defs",
-    DESC = "desc", DIALOG = "dialog", FILTER = "filter", FOREIGN_OBJECT = "foreignobject",
+    DESC = "desc", DIALOG = "dialog", FILTER = "filter", FOREIGN_OBJECT = "foreignobject", INPUT = "input",
     LINEAR_GRADIENT = "lineargradient", MARKER = "marker", MASK = "mask", METADATA = "metadata",
     MPHANTOM = "mphantom", OBJECT = "object", PATTERN = "pattern", RADIAL_GRADIENT = "radialgradient",
     SCRIPT = "script", SEMANTICS = "semantics", STYLE = "style", SVG = "svg", SYMBOL = "symbol",
@@ -54,6 +54,7 @@ impl Showing {
         let attributes = &tag.attributes;
         let is_unshown = match tag.name {
             OBJECT => attributes.has(Flag::Data),
+            INPUT => attributes.is_one_of(Valued::Type, &["hidden"]),
             // A shadow root is shown.
             TEMPLATE => !attributes.is_one_of(Valued::ShadowRoot, &["open", "closed"]),
             _ => traits.has(Trait::Unshown),

@@ -177,6 +177,11 @@ fn svg_ends_where_browsers_end_it() {
         ("<![CDATA[no]]>seen", "seen"),
         ("<svg/>seen", "seen"),
         (
+            "<svg><text>a<tspan>b</tspan><a>c</a>d</text><text>e</text></svg>",
+            "abcd e",
+        ),
+        ("one<input type=hidden>word<input>two", "oneword two"),
+        (
             "<svg><a href=x><text>link</text></a><script>no<text>no</text></script></svg>",
             "link",
         ),
@@ -335,6 +340,28 @@ fn xhtml_is_read_as_xml_where_it_differs() {
         (
             "<script>if (a < b) {}</script><script><![CDATA[ <p>no ]]></script>seen",
             "seen",
+        ),
+        // What stands in CDATA ends nothing, and no declaration ends within quotes.
+        (
+            "<script>//<![CDATA[\nd.write('<script></script>');\n//]]></script>se\
+             <style><![CDATA[ a:after{content:'</style>'} ]]></style>en",
+            "seen",
+        ),
+        ("<script><![CDATA[ <![CDATA[ </script>seen", "seen"),
+        (
+            "<!DOCTYPE html [<!ENTITY x ']>no'><!-- ]>no -->]><p>seen</p>",
+            "seen",
+        ),
+        ("<plaintext/>se<plaintext>en</plaintext>", "se en"),
+        // A prefix for another language is a part of the name.
+        (
+            "<p>a</p><dc:title xmlns:dc='urn:x'>b</dc:title><dc:style>c</dc:style><p>d</p>",
+            "a bc d",
+        ),
+        (
+            "<h:html xmlns:h='http://www.w3.org/1999/xhtml'><h:head><h:title>no</h:title>\
+             <h:script>no</h:script></h:head><h:body>se<h:textarea>e</h:textarea>n</h:body></h:html>",
+            "se e n",
         ),
     ];
     for (page, shown) in pages {

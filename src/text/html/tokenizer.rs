@@ -30,6 +30,8 @@ pub(super) enum Token<'a> {
 /// A start tag.
 pub(super) struct Tag<'a> {
     pub(super) name: Name,
+    /// The name as it is written, with its prefix.
+    pub(super) written: &'a [u8],
     pub(super) self_closing: bool,
     pub(super) attributes: Attributes<'a>,
 }
@@ -39,7 +41,26 @@ pub(super) struct Tokenizer<'a> {
     /// What is before it was read.
     at: usize,
     syntax: Syntax,
+    /// The prefixes of XML that were looked up.
+    prefixes: Vec<Prefix<'a>>,
 }
+
+/// A prefix of names in XML.
+struct Prefix<'a> {
+    prefix: &'a [u8],
+    /// Whether it is declared to stand for another language than those of a page.
+    is_foreign: bool,
+}
+
+/// The most prefixes that are looked up. Each is looked for in the whole page.
+const MOST_PREFIXES: usize = 32;
+
+/// The namespaces of the languages of a page.
+const NAMESPACES: [&[u8]; 3] = [
+    b"http://www.w3.org/1999/xhtml",
+    b"http://www.w3.org/2000/svg",
+    b"http://www.w3.org/1998/Math/MathML",
+];
 
 impl<'a> Tokenizer<'a> {
     pub(super) fn new(page: &'a str, syntax: Syntax) -> Self {
@@ -47,6 +68,7 @@ impl<'a> Tokenizer<'a> {
             page: page.as_bytes(),
             at: 0,
             syntax,
+            prefixes: Vec::new(),
         }
     }
 
@@ -144,9 +166,10 @@ impl<'a> Tokenizer<'a> {
 
     /// The tag whose name begins here. `None` if the page ends within the tag, which is then no tag.
     fn tag(&mut self) -> Option<Tag<'a>> {
-        let name = self.tag_name();
+        let (name, written) = self.tag_name();
         let mut tag = Tag {
             name,
+            written,
             self_closing: false,
             attributes: Attributes::default(),
         };
@@ -171,19 +194,50 @@ impl<'a> Tokenizer<'a> {
         }
     }
 
-    fn tag_name(&mut self) -> Name {
+    /// The name that begins here, and as it is written.
+    fn tag_name(&mut self) -> (Name, &'a [u8]) {
+        let begin = self.at;
         let mut name = Name::EMPTY;
         while let Some(&byte) = self.page.get(self.at) {
             match byte {
                 b'/' | b'>' => break,
                 byte if is_space(byte) => break,
-                // A prefix of XML only tells the namespace, which is known without it.
-                b':' if self.syntax == Syntax::Xhtml => name = Name::EMPTY,
+                // A prefix of XML only tells the namespace. Those of a page are known without it.
+                b':' if self.syntax == Syntax::Xhtml && !self.is_foreign(begin) => {
+                    name = Name::EMPTY;
+                }
                 byte => name = name.and(byte),
             }
             self.at += 1;
         }
-        name
+        (name, &self.page[begin..self.at])
+    }
+
+    /// Whether the prefix from `begin` up to here is declared for another language than those of a page.
+    fn is_foreign(&mut self, begin: usize) -> bool {
+        let prefix = &self.page[begin..self.at];
+        for known in &self.prefixes {
+            if known.prefix == prefix {
+                return known.is_foreign;
+            }
+        }
+        if self.prefixes.len() == MOST_PREFIXES {
+            return false;
+        }
+        let declaration = [b"xmlns:", prefix, b"="].concat();
+        let value = match memmem::find(self.page, &declaration) {
+            Some(at) => &self.page[at + declaration.len()..],
+            None => &[],
+        };
+        let is_foreign = match value.split_first() {
+            Some((quote @ (b'"' | b'\''), value)) => {
+                let end = memchr(*quote, value).unwrap_or(value.len());
+                !NAMESPACES.contains(&value[..end].trim_ascii())
+            }
+            _ => false,
+        };
+        self.prefixes.push(Prefix { prefix, is_foreign });
+        is_foreign
     }
 
     fn attribute_name(&mut self) -> Name {
@@ -236,12 +290,12 @@ impl<'a> Tokenizer<'a> {
 
     /// The content of an element that has no markup, and whose start tag was just read: all up to its end tag, which is
     /// passed over, or to the end of the page.
-    pub(super) fn raw(&mut self, name: Name) -> &'a [u8] {
+    pub(super) fn raw(&mut self, tag: &Tag<'_>) -> &'a [u8] {
         let rest = &self.page[self.at..];
-        let end = if name == SCRIPT {
-            script_end(rest)
-        } else {
-            raw_end(rest, name)
+        let end = match self.syntax {
+            Syntax::Xhtml => xml_end(rest, tag.written),
+            Syntax::Html if tag.name == SCRIPT => script_end(rest),
+            Syntax::Html => raw_end(rest, tag.name),
         };
         self.at += end;
         if self.at < self.page.len() {
@@ -297,8 +351,53 @@ fn xml_doctype_len(doctype: &[u8]) -> usize {
     if doctype[end] == b'>' {
         return end + 1;
     }
-    let declared = memchr(b']', &doctype[end..]).map_or(doctype.len(), |len| end + len);
+    let declared = declarations_end(&doctype[end..])
+        .or_else(|| memchr(b']', &doctype[end..]))
+        .map_or(doctype.len(), |len| end + len);
     memchr(b'>', &doctype[declared..]).map_or(doctype.len(), |len| declared + len + 1)
+}
+
+/// Where the bracket is that ends the declarations of a document type. What stands in quotes or in comments is none.
+/// `None` if quotes or a comment do not end.
+fn declarations_end(declarations: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let rest = &declarations[at..];
+        at += match rest.first()? {
+            b']' => return Some(at),
+            quote @ (b'"' | b'\'') => memchr(*quote, &rest[1..])? + 2,
+            b'<' if rest.starts_with(b"<!--") => 4 + memmem::find(&rest[4..], b"-->")? + 3,
+            _ => 1,
+        };
+    }
+}
+
+/// Where the end tag with this name begins, or the end. In XML, what stands in CDATA is no tag, and the name has a
+/// prefix if that of the start tag has one.
+fn xml_end(content: &[u8], written: &[u8]) -> usize {
+    let mut from = 0;
+    let mut may_have_cdata = true;
+    while let Some(at) = memchr(b'<', &content[from..]) {
+        from += at;
+        let rest = &content[from..];
+        if may_have_cdata && rest.starts_with(CDATA) {
+            match memmem::find(rest, b"]]>") {
+                Some(len) => from += len,
+                None => may_have_cdata = false,
+            }
+        } else if let Some(name) = rest.strip_prefix(b"</")
+            && let Some((name, behind)) = name.split_at_checked(written.len())
+            && name.eq_ignore_ascii_case(written)
+            && matches!(
+                behind,
+                [b'/' | b'>', ..] | [b' ' | b'\n' | b'\t' | b'\r' | 0x0C, ..]
+            )
+        {
+            return from;
+        }
+        from += 1;
+    }
+    content.len()
 }
 
 /// Where the end tag with this name begins, or the end.
