@@ -88,10 +88,15 @@ pub(super) struct Reading {
     key_field: Option<String>,
 
     /// The JSON field or Parquet column of the text, instead of `text`
+    ///
+    /// Then `fingerprint`, `features` and `html` are not used: a record without this field has no content
     #[arg(long, value_name = "FIELD")]
     text_field: Option<String>,
 
-    /// A JSON field that holds HTML; it is looked for before `html`
+    /// The JSON field or Parquet column of the page (HTML), instead of `html`
+    ///
+    /// Then `fingerprint`, `features` and `text` are not used. With `--text-field` too, it is used if the text is
+    /// absent or empty
     #[arg(long, value_name = "FIELD")]
     html_field: Option<String>,
 

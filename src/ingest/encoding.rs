@@ -121,7 +121,7 @@ fn best_candidate(
     }
     let misfit = match tried.first() {
         Some((encoding, decoded)) => decoded.misfit(encoding),
-        None => Reason::NoContent { fields: Vec::new() },
+        None => Reason::no_content(),
     };
     let mut nearly_whole = None;
     for (_, decoded) in tried {

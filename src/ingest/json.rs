@@ -6,8 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::options::ReadOptions;
+use super::page::{Said, content as content_of_page};
 use super::parsed::{Content, Parsed, utf8};
 use super::rejected::Reason;
 use crate::document::Document;
@@ -20,14 +22,19 @@ const HALF_A_PAIR: &str = "an escape is half of a surrogate pair, which is no ch
 pub(super) fn parse_json(line: &[u8], options: &ReadOptions) -> Result<Parsed, Reason> {
     let text = utf8(line)?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let mut fields = FieldsOf(options)
+    let reading = FieldsOf {
+        line: text,
+        options,
+    };
+    let fields = reading
         .deserialize(&mut deserializer)
-        .map_err(|error| not_json(text, &error))?;
-    deserializer.end().map_err(|error| not_json(text, &error))?;
-    // It holds a text with escapes once more.
-    drop(deserializer);
-    let Some(content) = fields.content()? else {
+        .map_err(|error| not_json(text, 0, &error))?;
+    deserializer
+        .end()
+        .map_err(|error| not_json(text, 0, &error))?;
+    let Some(content) = fields.content(options)? else {
         return Err(Reason::NoContent {
+            named: options.named_content().map(str::to_owned).collect(),
             fields: names_of(text),
         });
     };
@@ -35,15 +42,15 @@ pub(super) fn parse_json(line: &[u8], options: &ReadOptions) -> Result<Parsed, R
     fields.parsed(key, content, options)
 }
 
-/// Why a line is no record of JSON.
-fn not_json(line: &str, error: &serde_json::Error) -> Reason {
+/// Why a line, or the value that begins behind so many of its bytes, is no JSON that can be used.
+fn not_json(text: &str, start: usize, error: &serde_json::Error) -> Reason {
     let message = error.to_string();
     let problem = match message.split(" at line ").next().unwrap_or(&message) {
         // The parser's words do not say what is wrong. Programs that cut texts in 16-bit units write these.
         "unexpected end of hex escape" | "lone leading surrogate in hex escape" => {
             HALF_A_PAIR.to_owned()
         }
-        problem => match number_that_is_none(line, error.column()) {
+        problem => match number_that_is_none(text, error.column()) {
             Some(word) => format!(
                 "`{word}` is no number of JSON; write `null` in its place (Python: `json.dumps(…, \
                  allow_nan=False)` finds it)"
@@ -53,7 +60,7 @@ fn not_json(line: &str, error: &serde_json::Error) -> Reason {
     };
     Reason::Json {
         problem,
-        column: error.column(),
+        column: start + error.column(),
     }
 }
 
@@ -81,11 +88,34 @@ fn is_part_of_word(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || byte == b'-'
 }
 
-/// The names of the first fields of an object, for a message.
+/// The names of the first fields of an object that are not null, for a message.
 fn names_of(object: &str) -> Vec<String> {
-    const MOST: usize = 12;
-    let fields: serde_json::Map<String, Value> = serde_json::from_str(object).unwrap_or_default();
-    fields.keys().take(MOST).cloned().collect()
+    let mut deserializer = serde_json::Deserializer::from_str(object);
+    serde::Deserializer::deserialize_map(&mut deserializer, Names).unwrap_or_default()
+}
+
+/// Reads the names of the fields of an object.
+struct Names;
+
+impl<'de> Visitor<'de> for Names {
+    type Value = Vec<String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<String>, A::Error> {
+        const MOST: usize = 12;
+        let mut names: Vec<String> = Vec::new();
+        while let Some(name) = map.next_key::<String>()? {
+            let (name, _) = without_mark(&name);
+            let is_there = map.next_value::<Option<IgnoredAny>>()?.is_some();
+            if is_there && names.len() < MOST && !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
 }
 
 /// What a field of this name may be needed for.
@@ -111,43 +141,153 @@ fn is_named(option: &Option<String>, name: &str) -> bool {
     option.as_deref() == Some(name)
 }
 
+/// The name of a field, and whether its value is bytes in base64.
+fn without_mark(name: &str) -> (&str, bool) {
+    (name, false)
+}
+
+/// Whether a field of this name may have bytes that are not UTF-8. As another field they are as if they were absent.
+fn takes_bytes(name: &str, options: &ReadOptions) -> bool {
+    let named = [&options.html_field, &options.text_field, &options.key_field];
+    named.into_iter().any(|option| is_named(option, name))
+        || matches!(name, "key" | "id" | "url" | "text" | "html" | "payload")
+}
+
+/// The value of a field, as it stands in the line. It is parsed when it is used, so no other field can make a record
+/// unusable.
+#[derive(Clone, Copy)]
+struct Field<'l> {
+    raw: &'l str,
+    /// The bytes of the line before it.
+    start: usize,
+    /// Whether it is bytes in base64.
+    is_packed: bool,
+}
+
+impl Field<'_> {
+    /// The same, of a name that says that its texts are in base64.
+    fn packed(self) -> Self {
+        Self {
+            is_packed: true,
+            ..self
+        }
+    }
+
+    fn value(self) -> Result<Value, Reason> {
+        serde_json::from_str(self.raw).map_err(|error| not_json(self.raw, self.start, &error))
+    }
+
+    fn text(self, name: &str) -> Result<String, Reason> {
+        match self.value()? {
+            Value::String(text) => Ok(text),
+            _ => Err(Reason::Field {
+                name: name.to_owned(),
+                expected: "a text",
+            }),
+        }
+    }
+
+    /// The bytes of a text, or those that are no text.
+    fn bytes(self, name: &str) -> Result<Vec<u8>, Reason> {
+        let text = self.text(name)?;
+        match self.is_packed {
+            true => from_base64(name, &text),
+            false => Ok(text.into_bytes()),
+        }
+    }
+
+    /// The text of a document.
+    fn text_of_document(self, name: &str) -> Result<String, Reason> {
+        match self.is_packed {
+            true => Err(not_utf8(&self.bytes(name)?)),
+            false => self.text(name),
+        }
+    }
+
+    /// The page of a document. One that is not UTF-8 is read in the encoding that it says, as a file is.
+    fn page_of_document(self, name: &str) -> Result<Option<Content>, Reason> {
+        if !self.is_packed {
+            return self.text(name).map(Content::Html).map(Some);
+        }
+        let bytes = self.bytes(name)?;
+        match content_of_page(&bytes, &Said::html()) {
+            Err(Reason::Encoding { .. }) => Err(not_utf8(&bytes)),
+            page => page,
+        }
+    }
+
+    /// The key that it is. It may be empty.
+    fn key(self, name: &str) -> Result<Vec<u8>, Reason> {
+        match self.value()? {
+            Value::String(encoded) if self.is_packed => from_base64(name, &encoded),
+            Value::String(text) => Ok(text.into_bytes()),
+            // The parser rounds other numbers, so two keys could become one.
+            Value::Number(number) if number.is_i64() || number.is_u64() => {
+                Ok(number.to_string().into_bytes())
+            }
+            _ => Err(Reason::Field {
+                name: name.to_owned(),
+                expected: "a text or a whole number of at most 64 bits",
+            }),
+        }
+    }
+
+    /// Whether it is a text that is not empty.
+    fn has_text(self) -> bool {
+        self.raw.starts_with('"') && self.raw != "\"\""
+    }
+}
+
+fn not_utf8(bytes: &[u8]) -> Reason {
+    let valid_bytes = bytes
+        .utf8_chunks()
+        .next()
+        .map_or(0, |chunk| chunk.valid().len());
+    Reason::ColumnNotUtf8 { valid_bytes }
+}
+
 /// The fields of a JSON record that may be needed. A field that is null counts as absent. A field that is not
 /// needed is not checked: a record with a key is not rejected for an odd `url`.
 #[derive(Default)]
-struct Fields {
-    named_key: Option<Value>,
-    named_html: Option<Value>,
-    named_text: Option<Value>,
-    key: Option<Value>,
-    key_base64: Option<Value>,
-    id: Option<Value>,
-    url: Option<Value>,
-    fingerprint: Option<Value>,
-    sketch: Option<Value>,
-    shingles: Option<Value>,
-    features: Option<Value>,
-    text: Option<Value>,
-    html: Option<Value>,
-    too_short: Option<Value>,
-    seen: Option<Value>,
-    time: Option<Value>,
-    repeats: Option<Value>,
-    rank: Option<Value>,
-    scope: Option<Value>,
-    payload: Option<Value>,
-    payload_base64: Option<Value>,
-    group: Option<Value>,
+struct Fields<'l> {
+    named_key: Option<Field<'l>>,
+    named_html: Option<Field<'l>>,
+    named_text: Option<Field<'l>>,
+    key: Option<Field<'l>>,
+    key_base64: Option<Field<'l>>,
+    id: Option<Field<'l>>,
+    url: Option<Field<'l>>,
+    fingerprint: Option<Field<'l>>,
+    sketch: Option<Field<'l>>,
+    shingles: Option<Field<'l>>,
+    features: Option<Field<'l>>,
+    text: Option<Field<'l>>,
+    html: Option<Field<'l>>,
+    too_short: Option<Field<'l>>,
+    seen: Option<Field<'l>>,
+    time: Option<Field<'l>>,
+    repeats: Option<Field<'l>>,
+    rank: Option<Field<'l>>,
+    scope: Option<Field<'l>>,
+    payload: Option<Field<'l>>,
+    payload_base64: Option<Field<'l>>,
+    group: Option<Field<'l>>,
 }
 
-impl Fields {
+impl<'l> Fields<'l> {
     /// The field of this name, if it is one that may be needed.
-    fn named(&mut self, name: &str, options: &ReadOptions) -> Option<&mut Option<Value>> {
+    fn named(&mut self, name: &str, options: &ReadOptions) -> Option<&mut Option<Field<'l>>> {
         Some(match name {
             // Names given by the caller come first: with `--html-field text`, the field `text` is HTML.
             _ if is_named(&options.html_field, name) => &mut self.named_html,
             _ if is_named(&options.text_field, name) => &mut self.named_text,
             _ if is_named(&options.key_field, name) => &mut self.named_key,
             "key" | "key_base64" | "id" | "url" if options.key_field.is_some() => return None,
+            "fingerprint" | "sketch" | "shingles" | "features" | "text" | "html" | "too_short"
+                if options.names_content() =>
+            {
+                return None;
+            }
             _ if options.ignores(name) => return None,
             "key" => &mut self.key,
             "key_base64" => &mut self.key_base64,
@@ -175,40 +315,31 @@ impl Fields {
     /// The first field that is not empty, of those that name a document.
     fn key(&self, options: &ReadOptions) -> Result<Option<Vec<u8>>, Reason> {
         let candidates = [
-            ("of the key", &self.named_key),
-            ("key", &self.key),
-            ("key_base64", &self.key_base64),
-            ("id", &self.id),
-            ("url", &self.url),
+            (
+                options.key_field.as_deref().unwrap_or("key"),
+                self.named_key,
+            ),
+            ("key", self.key),
+            ("key_base64", self.key_base64.map(Field::packed)),
+            ("id", self.id),
+            ("url", self.url),
         ];
-        for (name, value) in candidates {
-            let key = match value {
-                None => continue,
-                Some(Value::String(text)) if text.is_empty() => continue,
-                Some(Value::String(encoded)) if name == "key_base64" => {
-                    from_base64("key_base64", encoded)?
-                }
-                Some(Value::String(text)) => text.as_bytes().to_vec(),
-                // The parser rounds other numbers, so two keys could become one.
-                Some(Value::Number(number)) if number.is_i64() || number.is_u64() => {
-                    number.to_string().into_bytes()
-                }
+        for (name, field) in candidates {
+            let Some(field) = field else { continue };
+            match field.key(name) {
+                Ok(key) if key.is_empty() => {}
+                Ok(key) => return Ok(Some(key)),
                 // Its place names the document.
-                Some(_) if options.numbered => return Ok(None),
-                Some(_) => {
-                    return Err(Reason::Field {
-                        name,
-                        expected: "a text or a whole number of at most 64 bits",
-                    });
-                }
-            };
-            return Ok(Some(key));
+                Err(_) if options.numbered => return Ok(None),
+                Err(reason) => return Err(reason),
+            }
         }
         Ok(None)
     }
 
-    /// What a fingerprint is made from. `None` if there is nothing.
-    fn content(&mut self) -> Result<Option<Content>, Reason> {
+    /// What a fingerprint is made from. `None` if there is nothing. Where the caller has named a field for it, those of
+    /// other names are not there.
+    fn content(&self, options: &ReadOptions) -> Result<Option<Content>, Reason> {
         match self.ready() {
             // A fingerprint of another form is that of another program, where there is a text to make one from.
             Err(_) if self.has_text() => {}
@@ -216,66 +347,61 @@ impl Fields {
             Ok(Some(ready)) => return Ok(Some(ready)),
             Ok(None) => {}
         }
-        if let Some(features) = &self.features {
-            return features_of(features).map(Content::Features).map(Some);
+        if let Some(features) = self.features {
+            return features_of(&features.value()?)
+                .map(Content::Features)
+                .map(Some);
         }
-        // They can be large, and are not copied.
-        let html = self.named_html.take().or(self.html.take());
-        match self.named_text.take().or(self.text.take()) {
+        let html = self.named_html.or(self.html);
+        if let Some(text) = self.named_text.or(self.text) {
+            let text = text.text_of_document(options.text_field.as_deref().unwrap_or("text"))?;
             // If the text is empty and there is HTML, the HTML counts.
-            Some(Value::String(text)) if !text.is_empty() || html.is_none() => {
+            if !text.is_empty() || html.is_none() {
                 return Ok(Some(Content::Text(text)));
             }
-            None | Some(Value::String(_)) => {}
-            Some(_) => {
-                return Err(Reason::Field {
-                    name: "text",
-                    expected: "a text",
-                });
-            }
         }
-        match html {
-            Some(Value::String(html)) => Ok(Some(Content::Html(html))),
-            Some(_) => Err(Reason::Field {
-                name: "html",
-                expected: "a text",
-            }),
-            None if self.too_short == Some(Value::Bool(true)) => Ok(Some(Content::TooShort)),
-            None => Ok(None),
+        match (html, self.too_short) {
+            (Some(html), _) => {
+                html.page_of_document(options.html_field.as_deref().unwrap_or("html"))
+            }
+            (None, Some(too_short)) if too_short.raw == "true" => Ok(Some(Content::TooShort)),
+            (None, _) => Ok(None),
         }
     }
 
     /// The ready fingerprint, with its sketch.
     fn ready(&self) -> Result<Option<Content>, Reason> {
-        let Some(digits) = text_of("fingerprint", self.fingerprint.as_ref())? else {
+        let Some(fingerprint) = self.fingerprint else {
             return Ok(None);
         };
+        let digits = fingerprint.text("fingerprint")?;
         let fingerprint = digits.parse().map_err(Reason::Document)?;
         Ok(Some(Content::Fingerprint(fingerprint, self.sketch()?)))
     }
 
     /// Whether a text or a page is there that is not empty.
     fn has_text(&self) -> bool {
-        let fields = [&self.named_text, &self.named_html, &self.text, &self.html];
-        fields
-            .into_iter()
-            .flatten()
-            .any(|field| field.as_str().is_some_and(|text| !text.is_empty()))
+        let fields = [self.named_text, self.named_html, self.text, self.html];
+        fields.into_iter().flatten().any(Field::has_text)
     }
 
     /// The sketch beside a ready fingerprint.
     fn sketch(&self) -> Result<Option<Sketch>, Reason> {
-        let Some(digits) = text_of("sketch", self.sketch.as_ref())? else {
+        let Some(sketch) = self.sketch else {
             return Ok(None);
         };
-        let shingles = self.shingles.as_ref().and_then(Value::as_u64);
+        let digits = sketch.text("sketch")?;
+        let shingles = match self.shingles {
+            Some(shingles) => shingles.value()?.as_u64(),
+            None => None,
+        };
         let Some(Ok(shingles)) = shingles.map(u32::try_from) else {
             return Err(Reason::Field {
-                name: "shingles",
+                name: "shingles".to_owned(),
                 expected: "the number of shingles, beside `sketch`,",
             });
         };
-        let sketch = Sketch::parse(digits, shingles).map_err(Reason::Document)?;
+        let sketch = Sketch::parse(&digits, shingles).map_err(Reason::Document)?;
         Ok(Some(sketch))
     }
 
@@ -286,46 +412,36 @@ impl Fields {
         content: Content,
         options: &ReadOptions,
     ) -> Result<Parsed, Reason> {
-        let payload = match text_of("payload_base64", self.payload_base64.as_ref())? {
-            Some(encoded) => from_base64("payload_base64", encoded)?,
-            None => text_of("payload", self.payload.as_ref())?
-                .unwrap_or_default()
-                .as_bytes()
-                .to_vec(),
+        let payload = match (self.payload_base64, self.payload) {
+            (Some(encoded), _) => encoded.packed().bytes("payload_base64")?,
+            (None, Some(payload)) => payload.bytes("payload")?,
+            (None, None) => Vec::new(),
         };
-        let seen = match (&self.seen, &self.time) {
-            (Some(value), _) => Some(unix_seconds("seen", value)?),
-            (None, Some(value)) => Some(unix_seconds("time", value)?),
+        let seen = match (self.seen, self.time) {
+            (Some(seen), _) => Some(unix_seconds("seen", &seen.value()?)?),
+            (None, Some(time)) => Some(unix_seconds("time", &time.value()?)?),
             (None, None) => None,
         };
-        let repeats = match &self.repeats {
+        let repeats = match self.repeats.map(repeats) {
             None => 0,
             // In a corpus that is cleaned, a field of this name may mean something else.
-            Some(value) if options.numbered => value.as_u64().unwrap_or(0),
-            Some(value) => value.as_u64().ok_or(Reason::Field {
-                name: "repeats",
-                expected: "a whole number that is not negative",
-            })?,
+            Some(repeats) if options.numbered => repeats.unwrap_or(0),
+            Some(repeats) => repeats?,
         };
-        let rank = match &self.rank {
+        let rank = match self.rank.map(rank) {
             None => Vec::new(),
-            Some(value) => match rank(value) {
-                Ok(rank) if options.odd_ranks_are_none && rank.len() > Document::MAX_RANKS => {
-                    Vec::new()
-                }
-                Err(_) if options.odd_ranks_are_none => Vec::new(),
-                rank => rank?,
-            },
+            Some(Ok(rank)) if options.odd_ranks_are_none && rank.len() > Document::MAX_RANKS => {
+                Vec::new()
+            }
+            Some(Err(_)) if options.odd_ranks_are_none => Vec::new(),
+            Some(rank) => rank?,
         };
-        let scope = text_of("scope", self.scope.as_ref())?
-            .unwrap_or_default()
-            .to_owned();
+        let scope = match self.scope {
+            Some(scope) => scope.text("scope")?,
+            None => String::new(),
+        };
         // Whatever is there is no reason to reject a document, which does not need it.
-        let group = self
-            .group
-            .as_ref()
-            .and_then(Value::as_str)
-            .map(str::to_owned);
+        let group = self.group.and_then(|group| group.text("group").ok());
         Ok(Parsed {
             key,
             content,
@@ -360,57 +476,63 @@ fn features_of(value: &Value) -> Result<Vec<(String, f64)>, Reason> {
     Ok(features)
 }
 
-/// The text of a field. The field may be absent.
-fn text_of<'v>(name: &'static str, value: Option<&'v Value>) -> Result<Option<&'v str>, Reason> {
-    match value {
-        None => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Reason::Field {
-            name,
-            expected: "a text",
-        }),
-    }
+/// Reads [`Fields`] from the JSON object of a line. Other fields are skipped and not kept in memory.
+struct FieldsOf<'l, 'o> {
+    line: &'l str,
+    options: &'o ReadOptions,
 }
 
-/// Reads [`Fields`] from a JSON object. Other fields are skipped and not kept in memory.
-struct FieldsOf<'o>(&'o ReadOptions);
+impl<'l> DeserializeSeed<'l> for FieldsOf<'l, '_> {
+    type Value = Fields<'l>;
 
-impl<'de> DeserializeSeed<'de> for FieldsOf<'_> {
-    type Value = Fields;
-
-    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Fields, D::Error> {
+    fn deserialize<D>(self, deserializer: D) -> Result<Fields<'l>, D::Error>
+    where
+        D: serde::Deserializer<'l>,
+    {
         deserializer.deserialize_map(self)
     }
 }
 
-impl<'de> Visitor<'de> for FieldsOf<'_> {
-    type Value = Fields;
+impl<'l> Visitor<'l> for FieldsOf<'l, '_> {
+    type Value = Fields<'l>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object on one line")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
-        let Self(options) = self;
+    fn visit_map<A: MapAccess<'l>>(self, mut map: A) -> Result<Fields<'l>, A::Error> {
+        let Self { line, options } = self;
         let mut fields = Fields::default();
         while let Some(name) = map.next_key::<String>()? {
-            match fields.named(&name, options) {
-                Some(field) => *field = map.next_value::<Option<Value>>()?,
-                None => _ = map.next_value::<IgnoredAny>()?,
-            }
+            let (name, is_packed) = without_mark(&name);
+            let field = match is_packed && !takes_bytes(name, options) {
+                true => None,
+                false => fields.named(name, options),
+            };
+            let Some(field) = field else {
+                _ = map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            let value = map.next_value::<Option<&RawValue>>()?;
+            *field = value.map(|value| Field {
+                raw: value.get(),
+                // It is a part of the line.
+                start: value.get().as_ptr().addr() - line.as_ptr().addr(),
+                is_packed,
+            });
         }
         Ok(fields)
     }
 }
 
-fn from_base64(name: &'static str, encoded: &str) -> Result<Vec<u8>, Reason> {
+fn from_base64(name: &str, encoded: &str) -> Result<Vec<u8>, Reason> {
     BASE64.decode(encoded).map_err(|_| Reason::Field {
-        name,
+        name: name.to_owned(),
         expected: "base64",
     })
 }
 
-fn unix_seconds(name: &'static str, value: &Value) -> Result<i64, Reason> {
+fn unix_seconds(name: &str, value: &Value) -> Result<i64, Reason> {
     let seconds = match value {
         // Many programs print times as floats. Fractions of a second are dropped.
         Value::Number(number) => match (number.as_i64(), number.as_f64()) {
@@ -421,19 +543,26 @@ fn unix_seconds(name: &'static str, value: &Value) -> Result<i64, Reason> {
         Value::String(text) => text.parse().ok().map(jiff::Timestamp::as_second),
         _ => None,
     };
-    seconds.ok_or(Reason::Field {
-        name,
+    seconds.ok_or_else(|| Reason::Field {
+        name: name.to_owned(),
         expected: "a number of Unix seconds, or a time as in RFC 3339,",
     })
 }
 
-fn rank(value: &Value) -> Result<Vec<i64>, Reason> {
-    let numbers: Option<Vec<i64>> = match value {
+fn repeats(field: Field<'_>) -> Result<u64, Reason> {
+    field.value()?.as_u64().ok_or_else(|| Reason::Field {
+        name: "repeats".to_owned(),
+        expected: "a whole number that is not negative",
+    })
+}
+
+fn rank(field: Field<'_>) -> Result<Vec<i64>, Reason> {
+    let numbers: Option<Vec<i64>> = match field.value()? {
         Value::Array(numbers) => numbers.iter().map(Value::as_i64).collect(),
         number => [number.as_i64()].into_iter().collect(),
     };
-    numbers.ok_or(Reason::Field {
-        name: "rank",
+    numbers.ok_or_else(|| Reason::Field {
+        name: "rank".to_owned(),
         expected: "a whole number or a list of them",
     })
 }
@@ -527,11 +656,130 @@ mod tests {
             "the text is not needed"
         );
         let options = ReadOptions::new().html_field("page");
-        let page = parse_json(br#"{"id":1,"html":"<p>","page":null}"#, &options)?;
+        let page = parse_json(br#"{"id":1,"html":"<b>","page":"<p>"}"#, &options)?;
         assert_eq!(page.content, Content::Html("<p>".into()));
         let options = ReadOptions::new().html_field("text");
         let page = parse_json(br#"{"id":1,"text":"<p>"}"#, &options)?;
         assert_eq!(page.content, Content::Html("<p>".into()));
+        Ok(())
+    }
+
+    /// Features and fingerprints of others, and a `text` beside a page, were once compared in its place.
+    #[test]
+    fn a_field_that_is_named_is_the_content_and_no_other() -> Result<(), Reason> {
+        let others =
+            r#""fingerprint":"00000000000000ff","sketch":7,"features":["f"],"text":"t","html":"h""#;
+        let read = |fields: &str, options: &ReadOptions| {
+            let line = format!("{{\"id\":1,{others},\"too_short\":true{fields}}}");
+            parse_json(line.as_bytes(), options).map(|parsed| parsed.content)
+        };
+        let text = ReadOptions::new().text_field("body");
+        let page = ReadOptions::new().html_field("raw");
+        let both = ReadOptions::new().text_field("body").html_field("raw");
+        let fields = r#","body":"b","raw":"r""#;
+        assert_eq!(read(fields, &text)?, Content::Text("b".into()));
+        assert_eq!(read(fields, &page)?, Content::Html("r".into()));
+        assert_eq!(read(fields, &both)?, Content::Text("b".into()));
+        for fields in [r#","body":"","raw":"r""#, r#","body":null,"raw":"r""#] {
+            assert_eq!(read(fields, &both)?, Content::Html("r".into()), "{fields}");
+        }
+        assert_eq!(
+            read(r#","body":"""#, &text)?,
+            Content::Text(String::new()),
+            "an empty text is one"
+        );
+        for (options, named) in [
+            (&text, "`body`"),
+            (&page, "`raw`"),
+            (&both, "`body` or `raw`"),
+        ] {
+            for fields in ["", r#","body":null,"raw":null"#] {
+                let refused = read(fields, options).err().map(|reason| reason.to_string());
+                let refused = refused.unwrap_or_default();
+                assert_eq!(
+                    refused,
+                    format!(
+                        "the record has no content: field {named} is wanted, and it has `id`, `fingerprint`, `sketch`, \
+                         `features`, `text`, `html`, `too_short`; `--text-field` or `--html-field` names the one that \
+                         holds the text"
+                    )
+                );
+            }
+        }
+        // A message names the field by its own name.
+        for (fields, options, says) in [
+            (r#","body":5"#, &text, "field `body`: a text is wanted"),
+            (r#","raw":5"#, &page, "field `raw`: a text is wanted"),
+        ] {
+            let refused = read(fields, options).err().map(|reason| reason.to_string());
+            assert_eq!(refused.as_deref(), Some(says));
+        }
+        let named = ReadOptions::new().key_field("name");
+        let refused = parse_json(br#"{"name":[],"text":"t"}"#, &named).err();
+        assert!(
+            matches!(&refused, Some(Reason::Field { name, .. }) if name == "name"),
+            "{refused:?}"
+        );
+        // One of the known names can be the one that is named.
+        let known = ReadOptions::new().text_field("features");
+        let parsed = parse_json(br#"{"id":1,"text":"t","features":"f"}"#, &known)?;
+        assert_eq!(parsed.content, Content::Text("f".into()));
+        Ok(())
+    }
+
+    /// A record of these fields, with a value in the places that are marked.
+    fn with_odd(fields: &str, value: &str) -> String {
+        format!("{{{}}}", fields.replace("ODD", value))
+    }
+
+    /// Values that JSON has and that cannot be held. In a field of an unknown name they never mattered.
+    #[test]
+    fn only_fields_that_are_used_are_parsed() -> Result<(), Reason> {
+        let deep = format!("{}{}", "[".repeat(1_000), "]".repeat(1_000));
+        for odd in ["1e400", r#""\ud83c""#, &deep] {
+            let good = [
+                r#""id":1,"url":ODD,"text":"t""#,
+                r#""id":1,"text":"t","html":ODD"#,
+                r#""id":1,"text":"t","shingles":ODD,"sketch":ODD"#,
+                r#""id":1,"text":"t","fingerprint":ODD"#,
+                r#""id":1,"text":"t","group":ODD"#,
+                r#""id":1,"text":"t","seen":1,"time":ODD"#,
+                r#""id":1,"text":"t","payload_base64":"","payload":ODD"#,
+                r#""id":1,"fingerprint":"00000000000000ff","text":ODD,"features":ODD"#,
+                r#""id":ODD,"id":1,"text":"t""#,
+            ];
+            for fields in good {
+                let parsed = json(&with_odd(fields, odd))?;
+                assert_eq!(parsed.key.as_deref(), Some(&b"1"[..]), "{fields}");
+            }
+            for fields in [
+                r#""id":ODD,"text":"t""#,
+                r#""id":1,"text":ODD"#,
+                r#""id":1,"text":"t","rank":ODD"#,
+                r#""id":1,"text":"t","features":ODD"#,
+            ] {
+                let refused = json(&with_odd(fields, odd));
+                assert!(matches!(refused, Err(Reason::Json { .. })), "{fields}");
+            }
+            let mut cleaning = ReadOptions::new();
+            cleaning.numbered = true;
+            cleaning.odd_ranks_are_none = true;
+            let fields = r#""id":ODD,"text":"t","rank":ODD,"repeats":ODD"#;
+            let parsed = parse_json(with_odd(fields, odd).as_bytes(), &cleaning)?;
+            assert_eq!((parsed.key, parsed.rank, parsed.repeats), (None, vec![], 0));
+            // The names are told whatever the values are.
+            let refused = json(&with_odd(r#""id":1,"body":ODD"#, odd));
+            assert!(
+                matches!(&refused, Err(Reason::NoContent { fields, .. }) if fields == &["id", "body"]),
+                "{refused:?}"
+            );
+        }
+        // The column is that of the line.
+        let refused = json(r#"{"id":1,"text":"t","rank": 1e400}"#);
+        assert!(
+            matches!(&refused, Err(Reason::Json { column, .. }) if (28..=33).contains(column)),
+            "{refused:?}"
+        );
         Ok(())
     }
 

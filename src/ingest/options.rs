@@ -98,7 +98,10 @@ impl ReadOptions {
         self
     }
 
-    /// A JSON field that is read as HTML, whatever its name, beside `html`. Default: none.
+    /// The JSON field, or the column of a Parquet file, that holds the page (HTML), whatever its name. Default: none.
+    ///
+    /// As with [`text_field`](Self::text_field), no other field is then taken for the content. If both are named, the
+    /// page is used where the text is absent or empty.
     #[must_use]
     pub fn html_field(mut self, name: impl Into<String>) -> Self {
         self.html_field = Some(name.into());
@@ -106,6 +109,9 @@ impl ReadOptions {
     }
 
     /// The JSON field, or the column of a Parquet file, that holds the text, instead of `text`. Default: none.
+    ///
+    /// `fingerprint`, `features`, `html` and a `text` of another meaning are then not used: a record without this field
+    /// has no content.
     #[must_use]
     pub fn text_field(mut self, name: impl Into<String>) -> Self {
         self.text_field = Some(name.into());
@@ -192,6 +198,17 @@ impl ReadOptions {
             self.ignored,
             directory.map(|directory| directory.as_os_str().as_encoded_bytes()),
         ])
+    }
+
+    /// The fields that the caller has named for the content.
+    pub(super) fn named_content(&self) -> impl Iterator<Item = &str> {
+        let named = [&self.text_field, &self.html_field];
+        named.into_iter().filter_map(|field| field.as_deref())
+    }
+
+    /// Whether the caller has said which field is the content. Then no other is.
+    pub(super) fn names_content(&self) -> bool {
+        self.named_content().next().is_some()
     }
 
     /// Whether a field of this name is not read.

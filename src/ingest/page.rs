@@ -57,6 +57,14 @@ impl Said {
         }
     }
 
+    /// That it is HTML, and nothing else.
+    pub(super) fn html() -> Self {
+        Self {
+            kind: Some(SaidKind::Html),
+            ..Self::default()
+        }
+    }
+
     /// Takes a field `Content-Type` as it came. There may be several, and one may have several types.
     pub(super) fn add_type(&mut self, content_type: &str) {
         for value in outside_of_quotes(content_type, ',') {

@@ -102,8 +102,7 @@ fn parse_text(path: &Path, bytes: &[u8], options: &ReadOptions) -> Result<Parsed
     if let (InputFormat::Auto, Some(found)) = (options.format, kind_of_many(bytes)) {
         return Err(Reason::ManyDocuments { found });
     }
-    let content =
-        content(bytes, &Said::from_name(path))?.ok_or(Reason::NoContent { fields: Vec::new() })?;
+    let content = content(bytes, &Said::from_name(path))?.ok_or(Reason::no_content())?;
     Ok(Parsed::new(Some(key_of(path)), content))
 }
 

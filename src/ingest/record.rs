@@ -224,7 +224,7 @@ impl Record {
             Content::Html(html) => Ok((key, self.parsed.group, Page::Html(html))),
             Content::Xhtml(page) => Ok((key, self.parsed.group, Page::Xhtml(page))),
             Content::Fingerprint(..) | Content::Features(_) | Content::TooShort => {
-                Err(self.rejected(Reason::NoContent { fields: Vec::new() }))
+                Err(self.rejected(Reason::no_content()))
             }
         }
     }

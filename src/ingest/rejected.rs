@@ -119,6 +119,11 @@ pub enum Reason {
         /// The number of bytes before the first that is not UTF-8.
         valid_bytes: usize,
     },
+    /// The text of a row of a Parquet file is not UTF-8.
+    ColumnNotUtf8 {
+        /// The number of its bytes before the first that is not UTF-8.
+        valid_bytes: usize,
+    },
     /// A page or a text is in no encoding in which its bytes fit. It is not judged by what is left of it.
     Encoding {
         /// The first encoding that was tried: the one that is said, or UTF-8.
@@ -152,6 +157,8 @@ pub enum Reason {
     NoKey,
     /// The record has neither a fingerprint nor a text.
     NoContent {
+        /// The fields that the caller has named for the content. Without any, all that a content may be in are wanted.
+        named: Vec<String>,
         /// The names of its first fields.
         fields: Vec<String>,
     },
@@ -160,7 +167,7 @@ pub enum Reason {
     /// The value of a field cannot be used.
     Field {
         /// The field.
-        name: &'static str,
+        name: String,
         /// What is expected of its value.
         expected: &'static str,
     },
@@ -194,12 +201,20 @@ pub enum Reason {
 const CAN_BE_IGNORED: &[&str] = &["seen", "time", "rank", "scope", "payload", "payload_base64"];
 
 impl Reason {
+    /// There is no content where no fields are.
+    pub(super) fn no_content() -> Self {
+        Self::NoContent {
+            named: Vec::new(),
+            fields: Vec::new(),
+        }
+    }
+
     /// A short name of the kind of reason, such as `not-utf8`. It stays the same from release to release.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Input { .. } => "input",
             Self::TooLong { .. } => "too-long",
-            Self::NotUtf8 { .. } => "not-utf8",
+            Self::NotUtf8 { .. } | Self::ColumnNotUtf8 { .. } => "not-utf8",
             Self::Encoding { .. } => "encoding",
             Self::NotText { .. } => "not-text",
             Self::ManyDocuments { .. } => "many-documents",
@@ -230,6 +245,10 @@ impl fmt::Display for Reason {
                 write!(f, "the record is not UTF-8 (byte {byte}); if the text is in another encoding, ")?;
                 f.write_str("convert it with `iconv -f ENCODING -t UTF-8`")
             }
+            Self::ColumnNotUtf8 { valid_bytes } => {
+                let byte = valid_bytes + 1;
+                write!(f, "the text is not UTF-8 (byte {byte}); write its column as STRING, in UTF-8")
+            }
             Self::Encoding { label, misfits: Some(misfits) } => write!(
                 f,
                 "not judged: its bytes fit no encoding (in {label}, at least {misfits} do not); if you know it, \
@@ -247,8 +266,12 @@ impl fmt::Display for Reason {
             Self::NoKey => f.write_str(
                 "the record has no key: field `key`, `id` or `url`, or the one that was named, is wanted",
             ),
-            Self::NoContent { fields } => {
-                f.write_str("the record has no content: field `fingerprint`, `features`, `text` or `html` is wanted")?;
+            Self::NoContent { named, fields } => {
+                let wanted = match named.is_empty() {
+                    true => "fingerprint`, `features`, `text` or `html".to_owned(),
+                    false => named.join("` or `"),
+                };
+                write!(f, "the record has no content: field `{wanted}` is wanted")?;
                 if fields.is_empty() {
                     return Ok(());
                 }
@@ -258,7 +281,7 @@ impl fmt::Display for Reason {
             Self::NoTab => f.write_str("the line has no tab between key and content"),
             Self::Field { name, expected } => {
                 write!(f, "field `{name}`: {expected} is wanted")?;
-                match CAN_BE_IGNORED.contains(name) {
+                match CAN_BE_IGNORED.contains(&name.as_str()) {
                     true => write!(f, "; if it means something else, `--ignore-field {name}` passes over it"),
                     false => Ok(()),
                 }

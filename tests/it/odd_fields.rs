@@ -468,6 +468,48 @@ fn a_field_that_means_something_else_can_be_ignored_wherever_records_are_read() 
     Ok(())
 }
 
+/// Such a corpus was once cleaned by a field that nobody had named.
+#[test]
+fn a_corpus_is_cleaned_by_the_field_that_was_named_and_by_no_other() -> TestResult {
+    let folder = Folder::new()?;
+    let fields = [
+        ("fingerprint", json!("00000000000000ff")),
+        (
+            "features",
+            json!({"a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1, "g": 1, "h": 1}),
+        ),
+        ("text", json!(TEXT)),
+        ("html", json!(format!("<p>{TEXT}"))),
+    ];
+    for named in ["--text-field", "--html-field"] {
+        for (name, value) in &fields {
+            // The named field is another one in each record, and all others are the same.
+            let mut lines = String::new();
+            for record in 0..3 {
+                let words: Vec<String> = (0..12)
+                    .map(|word| format!("w{}", record * 7919 + word))
+                    .collect();
+                lines += &format!(
+                    "{}\n",
+                    json!({"id": record, *name: value, "body": words.join(" ")})
+                );
+            }
+            lines += &format!("{}\n", json!({"id": 3, *name: value}));
+            lines += &format!("{}\n", json!({"id": 4, *name: value, "body": null}));
+            let input = folder.file("in.jsonl", &lines)?;
+            let output = folder.path(&format!("{named}{name}.jsonl"));
+            let ran = run!("dedup", &input, named, "body", "-o", output, "--json").expect(0);
+            let totals = ran.last()?;
+            let counts = ["removed", "rejected"].map(|field| totals[field].as_u64());
+            assert_eq!(counts, [Some(0), Some(2)], "{named} {name}: {}", ran.err);
+            ran.says(&format!(
+                "field `body` is wanted, and it has `id`, `{name}`"
+            ));
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn a_record_without_content_names_the_fields_that_it_has() -> TestResult {
     let folder = Folder::new()?;
