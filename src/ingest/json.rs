@@ -124,15 +124,21 @@ pub(super) fn use_of(name: &str, options: &ReadOptions) -> Option<crate::parquet
     use crate::parquet::Use;
 
     Fields::default().named(name, options)?;
+    let key = match options.numbered {
+        // A place names the document.
+        true => Use::SpareKey,
+        false => Use::Key,
+    };
     Some(match name {
         _ if is_named(&options.text_field, name) || is_named(&options.html_field, name) => {
             Use::NamedContent
         }
+        _ if is_named(&options.key_field, name) => key,
+        "key" | "key_base64" | "id" | "url" => key,
         "text" | "html" | "fingerprint" => Use::Content,
-        // A place names the document.
-        _ if options.numbered => Use::Other,
-        "key" | "key_base64" | "id" | "url" => Use::Key,
-        _ if is_named(&options.key_field, name) => Use::Key,
+        // They are objects or lists, and no column of these is read. A column of this name holds something else.
+        "features" => return None,
+        "rank" | "seen" | "time" | "repeats" | "shingles" | "too_short" => Use::Value,
         _ => Use::Other,
     })
 }
@@ -141,7 +147,17 @@ fn is_named(option: &Option<String>, name: &str) -> bool {
     option.as_deref() == Some(name)
 }
 
-/// The name of a field, and whether its value is bytes in base64.
+/// The name of a field, and whether its value is bytes of a Parquet file in base64, since they are not UTF-8.
+#[cfg(feature = "parquet")]
+fn without_mark(name: &str) -> (&str, bool) {
+    match name.strip_suffix(crate::parquet::IN_BASE64) {
+        Some(name) => (name, true),
+        None => (name, false),
+    }
+}
+
+/// Only rows of Parquet files have such values.
+#[cfg(not(feature = "parquet"))]
 fn without_mark(name: &str) -> (&str, bool) {
     (name, false)
 }

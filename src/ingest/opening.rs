@@ -425,6 +425,7 @@ impl Opener<'_> {
         let progress = self.progress.clone();
         let rows = RowLines::open(
             &self.options.place_of(self.path),
+            self.options.named_content(),
             |name| use_of(name, self.options),
             move |bytes| progress.pass_over(bytes),
         );

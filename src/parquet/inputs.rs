@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{
-    Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Date32Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
 };
 use arrow_array::{Array as _, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -16,6 +17,8 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
+#[cfg(feature = "ingest")]
+use parquet::basic::LogicalType;
 use parquet::basic::{Compression, Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
@@ -117,6 +120,12 @@ fn with_times_in_seconds(metadata: &ArrowReaderMetadata) -> Option<SchemaRef> {
 /// Whether a column is of the type INT96, in which many programs still write times.
 pub(super) fn is_int96(column: &parquet::schema::types::Type) -> bool {
     column.is_primitive() && column.get_physical_type() == Type::INT96
+}
+
+/// Whether a column holds UUIDs.
+#[cfg(feature = "ingest")]
+pub(super) fn is_uuid(column: &parquet::schema::types::Type) -> bool {
+    column.get_basic_info().logical_type_ref() == Some(&LogicalType::Uuid)
 }
 
 /// Refuses a file with a column that is packed in a way that cannot be unpacked.
@@ -271,7 +280,11 @@ fn column_with<'b>(batch: &'b RecordBatch, name: &str, row: usize) -> Option<&'b
 
 /// The whole number of a row in a column, of any width. `None` if there is none, or no such column.
 pub(super) fn whole(batch: &RecordBatch, name: &str, row: usize) -> Option<i128> {
-    let column = column_with(batch, name, row)?;
+    whole_of(column_with(batch, name, row)?, row)
+}
+
+/// The whole number of a row that has a value. `None` if the column holds others.
+pub(super) fn whole_of(column: &ArrayRef, row: usize) -> Option<i128> {
     match column.data_type() {
         DataType::Int64 => Some(column.as_primitive::<Int64Type>().value(row).into()),
         DataType::UInt64 => Some(column.as_primitive::<UInt64Type>().value(row).into()),
@@ -314,7 +327,11 @@ pub(super) fn fingerprint(batch: &RecordBatch, name: &str, row: usize) -> Option
 
 /// The bytes of a row in a column. `None` if there are none, or no such column.
 pub(super) fn bytes<'b>(batch: &'b RecordBatch, name: &str, row: usize) -> Option<&'b [u8]> {
-    let column = column_with(batch, name, row)?;
+    bytes_of(column_with(batch, name, row)?, row)
+}
+
+/// The bytes of a row that has a value. `None` if the column holds others.
+pub(super) fn bytes_of(column: &ArrayRef, row: usize) -> Option<&[u8]> {
     match column.data_type() {
         DataType::Utf8 => Some(column.as_string::<i32>().value(row).as_bytes()),
         DataType::Binary => Some(column.as_binary::<i32>().value(row)),
@@ -326,8 +343,22 @@ pub(super) fn bytes<'b>(batch: &'b RecordBatch, name: &str, row: usize) -> Optio
 /// The Unix seconds of a row in a column of times, rounded down. `None` if there are none, or no such column.
 pub(super) fn seconds(batch: &RecordBatch, name: &str, row: usize) -> Option<i64> {
     let column = column_with(batch, name, row)?;
-    let DataType::Timestamp(unit, _) = column.data_type() else {
-        return number(batch, name, row).ok().flatten();
+    match column.data_type() {
+        DataType::Timestamp(..) => time_of(column, row),
+        _ => number(batch, name, row).ok().flatten(),
+    }
+}
+
+/// The Unix seconds of a row that has a value, rounded down; of a date those of midnight in UTC. `None` if the column
+/// holds others.
+pub(super) fn time_of(column: &ArrayRef, row: usize) -> Option<i64> {
+    let unit = match column.data_type() {
+        DataType::Timestamp(unit, _) => unit,
+        DataType::Date32 => {
+            let days = column.as_primitive::<Date32Type>().value(row);
+            return Some(i64::from(days) * 86_400);
+        }
+        _ => return None,
     };
     Some(match unit {
         TimeUnit::Second => column.as_primitive::<TimestampSecondType>().value(row),

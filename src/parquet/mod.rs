@@ -48,5 +48,5 @@ pub use pair_file::{KeyColumns, PairFile};
 pub(crate) use {
     group_columns::GroupRow,
     row_copy::{RowCopy, RowFate, ensure_copyable},
-    row_lines::{RowLines, Use, is_parquet},
+    row_lines::{IN_BASE64, RowLines, Use, is_parquet},
 };

@@ -4,22 +4,33 @@ use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
-use arrow_array::{Array as _, RecordBatch};
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{Decimal128Type, Decimal256Type, Float16Type, Float32Type, Float64Type};
+use arrow_array::{Array as _, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use parquet::arrow::ProjectionMask;
+use parquet::schema::types::SchemaDescriptor;
 
-use super::inputs::{Batches, bytes, names_of, open, refused, seconds, whole};
+use super::inputs::{Batches, bytes_of, is_uuid, names_of, open, refused, time_of, whole_of};
 use crate::error::{Error, Result};
 
 /// How every Parquet file begins.
 const MAGIC: &[u8] = b"PAR1";
 /// The rows that are turned into lines together. Each may be a page of a megabyte.
 const TOGETHER: usize = 64;
+/// Stands behind the name of a field whose value is bytes in base64, since they are not UTF-8. No other program writes
+/// such a name.
+pub(crate) const IN_BASE64: &str = "\0base64";
 
 /// The rows of a file, a line of JSON for each, with some of its columns. Texts, whole numbers and times are written.
-/// Columns of other types, and values that are null, are left out. What is not UTF-8 is written as it is.
+/// Columns of other types are left out, except where they are refused by whoever parses the line, and so are values
+/// that are null.
 pub(crate) struct RowLines {
     batches: Batches,
+    /// How each column of a batch is written.
+    forms: Vec<Form>,
     lines: Vec<u8>,
     used: usize,
     /// Called with the bytes of the file that were read since it was called before.
@@ -32,18 +43,23 @@ pub(crate) struct RowLines {
 
 impl RowLines {
     /// The rows of a file with the columns for which there is a use. A file is refused if no row could be a document,
-    /// since no column holds the text, or since those that hold it or the keys are of types that are not read.
-    pub(crate) fn open(
+    /// since no column holds the text, or since those that hold it or the keys are of types that are not read. `named`
+    /// are the columns that the caller has named for the text.
+    pub(crate) fn open<'n>(
         path: &Path,
+        named: impl Iterator<Item = &'n str>,
         use_of: impl Fn(&str) -> Option<Use>,
         read: impl FnMut(u64) + Send + 'static,
     ) -> Result<Self> {
         let builder = open(path)?;
-        ensure_readable(builder.schema(), &use_of).map_err(refused(path))?;
+        let named: Vec<&str> = named.collect();
+        ensure_readable(builder.schema(), &named, &use_of).map_err(refused(path))?;
         let mut wanted = Vec::new();
+        let mut forms = Vec::new();
         for (index, field) in builder.schema().fields().iter().enumerate() {
-            if use_of(field.name()).is_some() {
+            if let Some(used) = use_of(field.name()) {
                 wanted.push(index);
+                forms.push(Form::of(used, field.name(), builder.parquet_schema()));
             }
         }
         let columns = ProjectionMask::roots(builder.parquet_schema(), wanted);
@@ -56,6 +72,7 @@ impl RowLines {
         )?;
         Ok(Self {
             batches,
+            forms,
             lines: Vec::new(),
             used: 0,
             read: Box::new(read),
@@ -81,7 +98,7 @@ impl RowLines {
         self.rows += batch.num_rows() as u64;
         self.lines.clear();
         for row in 0..batch.num_rows() {
-            write_line(&batch, row, &mut self.lines)?;
+            write_line(&batch, &self.forms, row, &mut self.lines)?;
         }
         let share =
             u128::from(self.all_bytes) * u128::from(self.rows) / u128::from(self.all_rows.max(1));
@@ -105,11 +122,56 @@ pub(crate) enum Use {
     NamedContent,
     /// It names the document.
     Key,
+    /// It names the document beside its place, which is enough.
+    SpareKey,
+    /// A number or a time. Whether it can be used is for whoever parses the line to say, also of other types.
+    Value,
     Other,
 }
 
+/// How a column is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// As a text, a whole number or a time; not at all if it is none of these.
+    Text,
+    /// As the usual text of a UUID.
+    Uuid,
+    /// As JSON has it, whatever it is.
+    Value,
+}
+
+impl Form {
+    fn of(used: Use, name: &str, schema: &SchemaDescriptor) -> Self {
+        let columns = schema.root_schema().get_fields();
+        let column = columns.iter().find(|column| column.name() == name);
+        if column.is_some_and(|column| is_uuid(column)) {
+            return Self::Uuid;
+        }
+        match used {
+            Use::Value => Self::Value,
+            _ => Self::Text,
+        }
+    }
+
+    /// Whether a row has a value that is written.
+    fn takes(self, column: &ArrayRef, row: usize) -> bool {
+        let kind = column.data_type();
+        match self {
+            _ if column.is_null(row) => false,
+            Self::Text => is_key(kind) || matches!(kind, DataType::Timestamp(..)),
+            Self::Uuid => is_text(kind),
+            // Programs without null write this in its place.
+            Self::Value => !float_of(column, row).is_some_and(f64::is_nan),
+        }
+    }
+}
+
 /// Refuses columns of which each row would be rejected for the same reason.
-fn ensure_readable(schema: &Schema, use_of: &impl Fn(&str) -> Option<Use>) -> Result<(), String> {
+fn ensure_readable(
+    schema: &Schema,
+    named: &[&str],
+    use_of: &impl Fn(&str) -> Option<Use>,
+) -> Result<(), String> {
     let mut contents = Vec::new();
     let mut keys = Vec::new();
     for field in schema.fields() {
@@ -117,12 +179,17 @@ fn ensure_readable(schema: &Schema, use_of: &impl Fn(&str) -> Option<Use>) -> Re
             Some(Use::Key) => keys.push(field.as_ref()),
             Some(Use::Content) => contents.push((field.as_ref(), false)),
             Some(Use::NamedContent) => contents.push((field.as_ref(), true)),
-            Some(Use::Other) | None => {}
+            Some(Use::SpareKey | Use::Value | Use::Other) | None => {}
         }
     }
     if contents.is_empty() {
+        let wanted = match named {
+            [] => &["text", "html"],
+            named => named,
+        };
         return Err(format!(
-            "it has no column `text` or `html`; `--text-field` names another of {}",
+            "it has no column `{}`; `--text-field` names another of {}",
+            wanted.join("` or `"),
             names_of(schema)
         ));
     }
@@ -189,51 +256,151 @@ fn is_text(kind: &DataType) -> bool {
 }
 
 /// Writes a row as an object on one line.
-fn write_line(batch: &RecordBatch, row: usize, line: &mut Vec<u8>) -> io::Result<()> {
+fn write_line(
+    batch: &RecordBatch,
+    forms: &[Form],
+    row: usize,
+    line: &mut Vec<u8>,
+) -> io::Result<()> {
     let schema = batch.schema_ref();
+    let columns = schema.fields().iter().zip(batch.columns());
     let mut before = b'{';
-    for (field, column) in schema.fields().iter().zip(batch.columns()) {
-        let name = field.name();
-        if column.is_null(row) {
-            continue;
-        }
-        let number = match field.data_type() {
-            DataType::Timestamp(..) => seconds(batch, name, row).map(i128::from),
-            _ => whole(batch, name, row),
-        };
-        let text = bytes(batch, name, row);
-        if number.is_none() && text.is_none() {
-            continue;
-        }
-        line.push(before);
-        before = b',';
-        serde_json::to_writer(&mut *line, name)?;
-        line.push(b':');
-        match (text, number) {
-            (Some(text), _) => write_text(text, line)?,
-            (None, Some(number)) => write!(line, "{number}")?,
-            (None, None) => {}
+    for ((field, column), form) in columns.zip(forms) {
+        if form.takes(column, row) {
+            line.push(before);
+            before = b',';
+            write_field(field.name(), column, *form, row, line)?;
         }
     }
     line.extend_from_slice(if before == b'{' { b"{}\n" } else { b"}\n" });
     Ok(())
 }
 
-/// Writes a text as JSON. Bytes that are not UTF-8 stay, so whoever parses the line sees that they are there.
-fn write_text(text: &[u8], line: &mut Vec<u8>) -> io::Result<()> {
-    if let Ok(text) = std::str::from_utf8(text) {
-        return Ok(serde_json::to_writer(line, text)?);
+/// Writes the name and the value of a column.
+fn write_field(
+    name: &str,
+    column: &ArrayRef,
+    form: Form,
+    row: usize,
+    line: &mut Vec<u8>,
+) -> io::Result<()> {
+    let bytes = bytes_of(column, row);
+    if let (Form::Uuid, Some(bytes)) = (form, bytes) {
+        write_name(name, line)?;
+        return write_uuid(bytes, line);
     }
-    let mut quoted = Vec::new();
+    match bytes.map(|bytes| std::str::from_utf8(bytes).map_err(|_| bytes)) {
+        Some(Err(bytes)) => {
+            write_name(&[name, IN_BASE64].concat(), line)?;
+            Ok(serde_json::to_writer(line, &BASE64.encode(bytes))?)
+        }
+        Some(Ok(text)) => {
+            write_name(name, line)?;
+            Ok(serde_json::to_writer(line, text)?)
+        }
+        None => {
+            write_name(name, line)?;
+            write_value(column, row, line)
+        }
+    }
+}
+
+fn write_name(name: &str, line: &mut Vec<u8>) -> io::Result<()> {
+    serde_json::to_writer(&mut *line, name)?;
+    line.push(b':');
+    Ok(())
+}
+
+/// Writes a UUID in its usual form, in quotes.
+fn write_uuid(bytes: &[u8], line: &mut Vec<u8>) -> io::Result<()> {
     line.push(b'"');
-    for chunk in text.utf8_chunks() {
-        quoted.clear();
-        serde_json::to_writer(&mut quoted, chunk.valid())?;
-        line.extend_from_slice(&quoted[1..quoted.len() - 1]);
-        line.extend_from_slice(chunk.invalid());
+    for (at, byte) in bytes.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            line.push(b'-');
+        }
+        write!(line, "{byte:02x}")?;
     }
     line.push(b'"');
     Ok(())
+}
+
+/// Writes a value as JSON has it. One of a type that JSON does not have becomes an empty object, which is refused where
+/// the value is needed.
+fn write_value(column: &ArrayRef, row: usize, line: &mut Vec<u8>) -> io::Result<()> {
+    if column.is_null(row) {
+        return line.write_all(b"null");
+    }
+    if let Some(number) = whole_of(column, row) {
+        return write!(line, "{number}");
+    }
+    if let Some(seconds) = time_of(column, row) {
+        return write!(line, "{seconds}");
+    }
+    if let Some(number) = float_of(column, row) {
+        return write_float(number, line);
+    }
+    if let Some(text) = bytes_of(column, row) {
+        return Ok(serde_json::to_writer(line, &String::from_utf8_lossy(text))?);
+    }
+    match column.data_type() {
+        DataType::Boolean => write!(line, "{}", column.as_boolean().value(row)),
+        DataType::Decimal128(..) => {
+            let column = column.as_primitive::<Decimal128Type>();
+            write_decimal(&column.value_as_string(row), line)
+        }
+        DataType::Decimal256(..) => {
+            let column = column.as_primitive::<Decimal256Type>();
+            write_decimal(&column.value_as_string(row), line)
+        }
+        DataType::List(_) => write_list(&column.as_list::<i32>().value(row), line),
+        _ => line.write_all(b"{}"),
+    }
+}
+
+fn write_list(values: &ArrayRef, line: &mut Vec<u8>) -> io::Result<()> {
+    line.push(b'[');
+    for row in 0..values.len() {
+        if row > 0 {
+            line.push(b',');
+        }
+        write_value(values, row, line)?;
+    }
+    line.push(b']');
+    Ok(())
+}
+
+/// Writes a floating-point number. A whole one is written as such: a program that has no whole numbers with gaps makes
+/// these of them.
+fn write_float(number: f64, line: &mut Vec<u8>) -> io::Result<()> {
+    // From here on not each of them is one of 64 bits.
+    const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
+    if number.fract() == 0.0 && number.abs() < TOO_LARGE {
+        return write!(line, "{}", number as i64);
+    }
+    match number.is_finite() {
+        true => Ok(serde_json::to_writer(line, &number)?),
+        // JSON has no such number.
+        false => write!(line, "\"{number}\""),
+    }
+}
+
+/// Writes a decimal number. A whole one is written as such.
+fn write_decimal(digits: &str, line: &mut Vec<u8>) -> io::Result<()> {
+    let digits = match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.'),
+        false => digits,
+    };
+    line.write_all(digits.as_bytes())
+}
+
+/// The floating-point number of a row that has a value. `None` if the column holds others.
+fn float_of(column: &ArrayRef, row: usize) -> Option<f64> {
+    match column.data_type() {
+        DataType::Float16 => Some(column.as_primitive::<Float16Type>().value(row).into()),
+        DataType::Float32 => Some(column.as_primitive::<Float32Type>().value(row).into()),
+        DataType::Float64 => Some(column.as_primitive::<Float64Type>().value(row)),
+        _ => None,
+    }
 }
 
 impl Read for RowLines {

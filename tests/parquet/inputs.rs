@@ -5,16 +5,20 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::builder::{ListBuilder, StringBuilder};
+use arrow_array::builder::{Int64Builder, ListBuilder, StringBuilder};
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int8Array, Int64Array,
-    RecordBatch, StringArray, TimestampMicrosecondArray, UInt64Array,
+    Array as _, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array,
+    Float64Array, Int8Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+    UInt64Array,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
+use parquet::data_type::{ByteArray, ByteArrayType, FixedLenByteArray, FixedLenByteArrayType};
 use parquet::file::metadata::{ColumnChunkMetaData, KeyValue};
 use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
 use simdb::ingest::{Event, Ingest, ReadOptions, Records};
 use simdb::{CreateOptions, Database};
 
@@ -482,6 +486,356 @@ fn whole_numbers_of_every_width_are_keys() -> TestResult {
             run!("get", folder.path("d.simdb"), "--", key).expect(0);
         }
     }
+    Ok(())
+}
+
+/// The keys that survive of three copies with the values of a column, by an order, and what was said.
+fn survivors(
+    folder: &Folder,
+    name: &str,
+    values: ArrayRef,
+    order: &str,
+) -> Result<(Vec<i64>, String), Box<dyn std::error::Error>> {
+    let [input, output] = ["in.parquet", "out.parquet"].map(|it| folder.path(it));
+    _ = fs::remove_file(&output);
+    let ids: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+    let texts: ArrayRef = Arc::new(StringArray::from(vec![text(0); 3]));
+    write(
+        &input,
+        vec![("id", ids), ("text", texts), (name, values)],
+        Compression::SNAPPY,
+    )?;
+    let ran = run!("dedup", &input, "-o", &output, "--survivor", order);
+    let mut kept = Vec::new();
+    if output.exists() {
+        for batch in ParquetRecordBatchReaderBuilder::try_new(File::open(&output)?)?.build()? {
+            let batch = batch?;
+            let ids = batch.column(0).as_any().downcast_ref::<Int64Array>();
+            kept.extend(ids.ok_or("the keys are whole numbers")?.values().iter());
+        }
+    }
+    Ok((kept, ran.err))
+}
+
+fn ranks(lists: [&[Option<i64>]; 3]) -> ArrayRef {
+    let mut builder = ListBuilder::new(Int64Builder::new());
+    for list in lists {
+        builder.append_value(list.iter().copied());
+    }
+    Arc::new(builder.finish())
+}
+
+/// Decimal numbers with two digits behind the point.
+fn decimals(hundredths: Vec<i128>) -> Result<ArrayRef, Box<dyn std::error::Error>> {
+    let numbers = Decimal128Array::from(hundredths).with_precision_and_scale(20, 2)?;
+    Ok(Arc::new(numbers))
+}
+
+/// Such columns were once passed over, so the first record survived, and nothing was said.
+#[test]
+fn ranks_and_times_decide_in_whatever_type_a_column_holds_them() -> TestResult {
+    let folder = Folder::new()?;
+    let good: [(&str, ArrayRef, &str); 8] = [
+        (
+            "rank",
+            Arc::new(Float64Array::from(vec![1.0, 3.0, -2.0])),
+            "rank",
+        ),
+        (
+            "rank",
+            Arc::new(Float32Array::from(vec![Some(1.0), Some(3.0), None])),
+            "rank",
+        ),
+        (
+            "rank",
+            Arc::new(Float64Array::from(vec![f64::NAN, 3.0, f64::NAN])),
+            "rank",
+        ),
+        ("rank", decimals(vec![100, 300, -200])?, "rank"),
+        (
+            "rank",
+            ranks([
+                &[Some(1), Some(9)],
+                &[Some(3), Some(0)],
+                &[Some(3), Some(-1)],
+            ]),
+            "rank",
+        ),
+        (
+            "time",
+            Arc::new(Date32Array::from(vec![-1, 20_000, 19_999])),
+            "latest",
+        ),
+        (
+            "seen",
+            Arc::new(Float64Array::from(vec![1.5e9, 1.7e9, 1.6e9])),
+            "latest",
+        ),
+        (
+            "time",
+            decimals(vec![150_000_000_050, 170_000_000_050, 160_000_000_050])?,
+            "latest",
+        ),
+    ];
+    for (name, values, order) in good {
+        let told = format!("{:?}", values.data_type());
+        let (kept, said) = survivors(&folder, name, values, order)?;
+        assert_eq!(kept, [2], "{name}, {told}: {said}");
+    }
+    // What is no rank and no time is told as of lines of JSON, where they are asked for.
+    let a_rank = "field `rank`: a whole number or a list of them is wanted";
+    let a_time = "field `time`: a number of Unix seconds";
+    let refused: [(&str, ArrayRef, &str, &str); 6] = [
+        (
+            "rank",
+            Arc::new(Float64Array::from(vec![0.5, 3.5, 0.25])),
+            "rank",
+            a_rank,
+        ),
+        (
+            "rank",
+            Arc::new(Float64Array::from(vec![1e300, f64::INFINITY, -1e300])),
+            "rank",
+            a_rank,
+        ),
+        ("rank", decimals(vec![50, 350, 25])?, "rank", a_rank),
+        (
+            "rank",
+            Arc::new(BooleanArray::from(vec![true, false, true])),
+            "rank",
+            a_rank,
+        ),
+        (
+            "rank",
+            ranks([&[None], &[Some(3), None], &[None]]),
+            "rank",
+            a_rank,
+        ),
+        (
+            "time",
+            Arc::new(BooleanArray::from(vec![true, false, true])),
+            "latest",
+            a_time,
+        ),
+    ];
+    for (name, values, order, says) in refused {
+        let told = format!("{:?}", values.data_type());
+        // Where nothing depends on them, they are no reason not to judge a record.
+        let (kept, _) = survivors(&folder, name, Arc::clone(&values), "longest")?;
+        assert_eq!(kept, [1], "{name}, {told}");
+        let (_, said) = survivors(&folder, name, values, order)?;
+        assert!(said.contains(says), "{name}, {told}: {said}");
+    }
+    Ok(())
+}
+
+#[test]
+fn ranks_and_times_of_every_type_are_stored() -> TestResult {
+    let folder = Folder::new()?;
+    let [input, database] = ["in.parquet", "d.simdb"].map(|it| folder.path(it));
+    let ids: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
+    let texts: ArrayRef = Arc::new(StringArray::from(vec![text(0), text(3)]));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("id", ids),
+        ("text", texts),
+        ("rank", Arc::new(Float64Array::from(vec![7.0, -3.0]))),
+        ("time", Arc::new(Date32Array::from(vec![1, 20_000]))),
+        (
+            "repeats",
+            Arc::new(Float64Array::from(vec![Some(5.0), None])),
+        ),
+    ];
+    write(&input, columns, Compression::SNAPPY)?;
+    run!("ingest", &database, &input).expect(0);
+    let a = run!("get", &database, "a", "--json").expect(0).last()?;
+    assert_eq!(a["rank"], serde_json::json!([7]), "{a}");
+    assert_eq!((&a["seen"], &a["repeats"]), (&86_400.into(), &5.into()));
+    let b = run!("get", &database, "b", "--json").expect(0).last()?;
+    assert_eq!(b["rank"], serde_json::json!([-3]), "{b}");
+    assert_eq!(b["seen"], 1_728_000_000);
+    Ok(())
+}
+
+/// One such column once kept every row from being judged.
+#[test]
+fn bytes_in_a_column_that_is_not_the_text_do_not_matter() -> TestResult {
+    let folder = Folder::new()?;
+    let [input, database] = ["in.parquet", "d.simdb"].map(|it| folder.path(it));
+    let bytes = || Arc::new(BinaryArray::from_iter_values([&b"\xff\xfe"[..], b"\0\0"])) as ArrayRef;
+    let columns = || -> Vec<(&str, ArrayRef)> {
+        vec![
+            ("id", Arc::new(StringArray::from(vec!["a", "b"]))),
+            ("text", Arc::new(StringArray::from(vec![text(0), text(3)]))),
+        ]
+    };
+    for name in [
+        "url",
+        "html",
+        "features",
+        "fingerprint",
+        "sketch",
+        "scope",
+        "group",
+        "rank",
+        "time",
+    ] {
+        // The second value is UTF-8 by chance, and is what these are in lines of JSON.
+        let odd = Arc::new(BinaryArray::from(vec![Some(&b"\xff\xfe"[..]), None])) as ArrayRef;
+        let values = match name {
+            "scope" | "rank" | "time" => odd,
+            _ => bytes(),
+        };
+        let mut columns = columns();
+        columns.push((name, values));
+        write(&input, columns, Compression::SNAPPY)?;
+        _ = fs::remove_file(&database);
+        let ran = run!("ingest", &database, &input, "--json").expect(0);
+        let totals = ran.last()?;
+        assert_eq!(
+            (&totals["inserted"], &totals["rejected"]),
+            (&2.into(), &0.into()),
+            "{name}: {}",
+            ran.err
+        );
+    }
+    // A payload is stored as it is.
+    let mut with_payload = columns();
+    with_payload.push(("payload", bytes()));
+    write(&input, with_payload, Compression::SNAPPY)?;
+    _ = fs::remove_file(&database);
+    run!("ingest", &database, &input).expect(0);
+    let a = run!("get", &database, "a", "--json").expect(0).last()?;
+    assert_eq!(a["payload_base64"], "//4=");
+    // A page in another encoding is read as a file of it is.
+    let page = |encoding: &str, word: &[u8]| {
+        let head = format!("<!DOCTYPE html><meta charset={encoding}><p>");
+        let rest = format!(" {}", text(0));
+        [head.as_bytes(), word, rest.as_bytes()].concat()
+    };
+    let pages = [
+        page("windows-1251", b"\xcf\xf0\xe8\xe2\xe5\xf2"),
+        page("utf-8", "Привет".as_bytes()),
+    ];
+    let pages: ArrayRef = Arc::new(BinaryArray::from_iter_values(pages));
+    let columns_of_pages: [(&str, &[&str]); 2] = [("html", &[]), ("raw", &["--html-field", "raw"])];
+    for (name, arguments) in columns_of_pages {
+        write(
+            &input,
+            vec![
+                ("id", Arc::new(Int64Array::from(vec![1, 2]))),
+                (name, Arc::clone(&pages)),
+            ],
+            Compression::SNAPPY,
+        )?;
+        let mut command = simdb();
+        command
+            .args(["dedup", "--list", "--max-distance", "0"])
+            .arg(&input)
+            .args(arguments);
+        run_with_input(&mut command, b"")?
+            .expect(0)
+            .says("1 group of near-duplicates with 2 records");
+    }
+    // The advice is for a column.
+    let texts: ArrayRef = Arc::new(BinaryArray::from_iter_values([
+        &b"ab\xff"[..],
+        text(3).as_bytes(),
+    ]));
+    write(
+        &input,
+        vec![("id", columns()[0].1.clone()), ("text", texts)],
+        Compression::SNAPPY,
+    )?;
+    let ran = run!("ingest", &database, &input).expect(0);
+    assert!(
+        ran.err
+            .contains("the text is not UTF-8 (byte 3); write its column as STRING")
+            && !ran.err.contains("iconv"),
+        "{}",
+        ran.err
+    );
+    Ok(())
+}
+
+#[test]
+fn keys_that_are_bytes_name_their_rows() -> TestResult {
+    let folder = Folder::new()?;
+    let [input, database] = ["in.parquet", "d.simdb"].map(|it| folder.path(it));
+    let uuid: Vec<u8> = (0..16).map(|byte| byte * 16 + 15).collect();
+    let uuid_text = "0f1f2f3f-4f5f-6f7f-8f9f-afbfcfdfefff";
+    let sha1 = vec![0xff; 20];
+    let sha1_text = "/".repeat(26) + "8=";
+    let cases: [(&str, &[&str], &[u8], &str, &str); 4] = [
+        ("id (UUID)", &[], &uuid, "key", uuid_text),
+        (
+            "doc (UUID)",
+            &["--key-field", "doc"],
+            &uuid,
+            "key",
+            uuid_text,
+        ),
+        ("url", &[], &sha1, "key_base64", &sha1_text),
+        (
+            "sha",
+            &["--key-field", "sha"],
+            &sha1,
+            "key_base64",
+            &sha1_text,
+        ),
+    ];
+    for (kind, arguments, bytes, key, value) in cases {
+        let length = bytes.len();
+        let schema = format!(
+            "message m {{ REQUIRED FIXED_LEN_BYTE_ARRAY ({length}) {kind}; REQUIRED BYTE_ARRAY text (UTF8); }}"
+        );
+        let mut file = SerializedFileWriter::new(
+            File::create(&input)?,
+            Arc::new(parse_message_type(&schema)?),
+            Arc::new(WriterProperties::builder().build()),
+        )?;
+        let mut group = file.next_row_group()?;
+        let mut column = group.next_column()?.ok_or("there is a first column")?;
+        let keys = [FixedLenByteArray::from(bytes.to_vec())];
+        column
+            .typed::<FixedLenByteArrayType>()
+            .write_batch(&keys, None, None)?;
+        column.close()?;
+        let mut column = group.next_column()?.ok_or("there is a second column")?;
+        let texts = [ByteArray::from(text(0).into_bytes())];
+        column
+            .typed::<ByteArrayType>()
+            .write_batch(&texts, None, None)?;
+        column.close()?;
+        group.close()?;
+        file.close()?;
+        _ = fs::remove_file(&database);
+        let mut command = simdb();
+        command
+            .arg("ingest")
+            .arg(&database)
+            .arg(&input)
+            .args(arguments);
+        run_with_input(&mut command, b"")?.expect(0);
+        let dumped = run!("dump", &database).expect(0).last()?;
+        assert_eq!(dumped[key], value, "{kind}: {dumped}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_column_that_is_named_and_not_there_is_told() -> TestResult {
+    let folder = Folder::new()?;
+    let input = folder.path("in.parquet");
+    write(&input, columns(30, "text"), Compression::SNAPPY)?;
+    run!(
+        "ingest",
+        folder.path("d.simdb"),
+        &input,
+        "--text-field",
+        "body"
+    )
+    .expect(2)
+    .says("it has no column `body`; `--text-field` names another of id, quality, text");
     Ok(())
 }
 
