@@ -12,14 +12,14 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::events::{DedupEvent, DedupStep, DedupTotals, Observe, Removals, Reporter};
 use super::keeping;
 use super::layout::Layout;
-use super::verdicts::{self, Unjudged};
+use super::verdicts::{self, ShortRecord, Unjudged, short_records};
 use super::work::{OUTPUT, REMOVED, Work, cannot_write, write_durably};
 use super::writing;
 use crate::database::{Cluster, ClusterEvent, Clustering, CreateOptions, Database, OpenOptions};
 use crate::error::{Error, Result};
 use crate::ingest::{
     Cut, Event, Fingerprinting, Ingest, InputFormat, NumberedKey, Packing, Progress, ReadOptions,
-    Records, Stop, StoredRecords,
+    RecordId, Records, Stop, StoredRecords,
 };
 use crate::sketch::SketchSize;
 use crate::text::{Scheme, Unit};
@@ -659,7 +659,8 @@ pub struct GroupedRecord {
 }
 
 impl Dedup {
-    /// Finds the groups of near-duplicates, and writes nothing. Records whose texts are too short to judge are in none.
+    /// Finds the groups of near-duplicates, and writes nothing. Records whose texts are too short to judge are in groups
+    /// of equal texts, which come last.
     ///
     /// # Errors
     ///
@@ -698,6 +699,20 @@ impl Dedup {
             })
         })?;
         outcome?;
+        let short = short_records(&database, |key| key.map(<[u8]>::to_vec))?;
+        for equal in short.chunk_by(|a, b| a.text == b.text) {
+            if equal.len() == 1 {
+                continue;
+            }
+            let mut records = Vec::with_capacity(equal.len());
+            for ShortRecord { id, key, .. } in equal {
+                records.push(grouped_record(*id, key.clone(), 0, &stored, &kinds));
+            }
+            each(DedupGroup {
+                survivor: 0,
+                records,
+            })?;
+        }
         self.stop.ensure_wanted()
     }
 }
@@ -713,17 +728,28 @@ fn group_of(
         let Some(NumberedKey { id, key, .. }) = NumberedKey::of_bytes(&document.key) else {
             continue;
         };
-        let index = id.input as usize;
-        records.push(GroupedRecord {
-            input: stored.paths()[index].clone(),
-            number: (kinds[index].0.cut() != Cut::File).then_some(id.number),
-            key: key.map(<[u8]>::to_vec),
-            distance: document.distance,
-        });
+        let key = key.map(<[u8]>::to_vec);
+        records.push(grouped_record(id, key, document.distance, stored, kinds));
     }
     DedupGroup {
         survivor: cluster.survivor,
         records,
+    }
+}
+
+fn grouped_record(
+    id: RecordId,
+    key: Option<Vec<u8>>,
+    distance: u32,
+    stored: &StoredRecords,
+    kinds: &[(InputFormat, Packing)],
+) -> GroupedRecord {
+    let index = id.input as usize;
+    GroupedRecord {
+        input: stored.paths()[index].clone(),
+        number: (kinds[index].0.cut() != Cut::File).then_some(id.number),
+        key,
+        distance,
     }
 }
 

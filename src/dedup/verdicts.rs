@@ -162,29 +162,18 @@ impl Verdicts {
     /// Adds the records that have the same text as an earlier one, of those that are too short to judge. Returns their
     /// number.
     fn add_short(&mut self, database: &Database) -> Result<u64> {
-        let mut short: Vec<(u128, RecordId, Option<Range<usize>>)> = Vec::new();
-        database.snapshot()?.each_too_short(|document| {
-            if let Some(NumberedKey {
-                id,
-                text: Some(text),
-                key,
-            }) = NumberedKey::of_bytes(document.key())
-            {
-                short.push((text, id, self.keep(key)));
-            }
-        })?;
-        short.sort_unstable_by_key(|&(text, id, _)| (text, id));
+        let mut short = short_records(database, |key| self.keep(key))?;
         let before = self.rows.len();
-        for group in short.chunk_by_mut(|a, b| a.0 == b.0) {
-            let Some(((_, survivor, survivor_key), others)) = group.split_first_mut() else {
+        for group in short.chunk_by_mut(|a, b| a.text == b.text) {
+            let Some((survivor, others)) = group.split_first_mut() else {
                 continue;
             };
-            for (_, id, key) in others {
+            for record in others {
                 self.rows.push(Row {
-                    id: *id,
-                    key: mem::take(key),
-                    survivor: Some(*survivor),
-                    survivor_key: survivor_key.clone(),
+                    id: record.id,
+                    key: mem::take(&mut record.key),
+                    survivor: Some(survivor.id),
+                    survivor_key: survivor.key.clone(),
                     distance: 0,
                     similarity: None,
                 });
@@ -230,6 +219,35 @@ impl Verdicts {
         }
         object
     }
+}
+
+/// A record whose text is too short to judge.
+pub(super) struct ShortRecord<K> {
+    /// The hash of its text.
+    pub(super) text: u128,
+    pub(super) id: RecordId,
+    pub(super) key: K,
+}
+
+/// The records whose texts are too short to judge. Those of equal texts stand together, in the order of their places.
+pub(super) fn short_records<K>(
+    database: &Database,
+    mut keep: impl FnMut(Option<&[u8]>) -> K,
+) -> Result<Vec<ShortRecord<K>>> {
+    let mut short = Vec::new();
+    database.snapshot()?.each_too_short(|document| {
+        if let Some(NumberedKey {
+            id,
+            text: Some(text),
+            key,
+        }) = NumberedKey::of_bytes(document.key())
+        {
+            let key = keep(key);
+            short.push(ShortRecord { text, id, key });
+        }
+    })?;
+    short.sort_unstable_by_key(|record| (record.text, record.id));
+    Ok(short)
 }
 
 /// A similarity with as many digits as the estimate is worth.

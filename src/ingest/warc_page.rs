@@ -424,8 +424,9 @@ mod tests {
             Some((200, vec!["a".into()], &b""[..]))
         );
         assert_eq!(split(b"HTTP/1.1 200"), Some((200, vec![], &b""[..])));
-        let two = Head::split(b"HTTP/1.1 200\nContent-Encoding: GZIP,br;q=1.0\ncontent-encoding: x\n\n")
-            .expect("a head");
+        let two =
+            Head::split(b"HTTP/1.1 200\nContent-Encoding: GZIP,br;q=1.0\ncontent-encoding: x\n\n")
+                .expect("a head");
         assert_eq!(two.0.words("content-encoding"), ["gzip", "br", "x"]);
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
-use serde_json::Value;
+use serde_json::{Value, json};
 use simdb::dedup::{Dedup, DedupEvent, DedupStep};
 use simdb::ingest::ReadOptions;
 use simdb::{Clustering, Database, Document, Error, Fingerprinter, OpenOptions, Scheme, Survivor};
@@ -251,6 +251,40 @@ fn several_inputs_get_into_one_file_or_into_a_directory() -> TestResult {
     run!("dedup", &first, &packed, "-o", folder.path("three"))
         .expect(2)
         .says("let the output be a directory");
+    Ok(())
+}
+
+/// The list said that a cleaning would remove fewer records than it did: copies of short texts were in no group.
+#[test]
+fn the_list_has_all_that_a_cleaning_removes() -> TestResult {
+    let folder = Folder::new()?;
+    let mut lines = String::new();
+    for i in 0..12 {
+        let text = match i % 4 {
+            0 => "too short".to_owned(),
+            1 => "short too".to_owned(),
+            2 => "a page of some words that has enough of them to be judged by what is near"
+                .to_owned(),
+            _ => format!("short {i}"),
+        };
+        lines += &format!("{}\n", json!({"id": format!("k{i}"), "text": text}));
+    }
+    let input = folder.file("in.jsonl", lines)?;
+    let listed = run!("dedup", &input, "--list", "--json").expect(0).json()?;
+    let mut removed = 0;
+    for group in &listed {
+        removed += group["records"]
+            .as_array()
+            .ok_or("a group has records")?
+            .len()
+            - 1;
+    }
+    assert_eq!((listed.len(), removed), (3, 6));
+    run!("dedup", &input, "--list")
+        .expect(0)
+        .says("cleaning would remove 6 of them");
+    let ran = run!("dedup", &input, "-o", folder.path("out"), "--json").expect(0);
+    assert_eq!(ran.last()?["removed"], 6);
     Ok(())
 }
 
