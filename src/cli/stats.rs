@@ -19,7 +19,7 @@ use super::units::{self, cache, told_bytes, told_count};
 use super::verbs::{self, LiveDatabase, Verb};
 use crate::inspect::{FullestPrefixes, LargestGroups, Metrics, Statistics};
 use crate::plural::counted;
-use crate::{Cache, Database, Error};
+use crate::{Cache, Database, Error, UnixSeconds};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -510,7 +510,7 @@ fn time_text(seconds: i64) -> String {
     let Ok(time) = Timestamp::from_second(seconds) else {
         return format!("{seconds} (Unix seconds)");
     };
-    let ago = match Timestamp::now().as_second() - seconds {
+    let ago = match UnixSeconds::now().unchecked().saturating_sub(seconds) {
         ..0 => "in the future".to_owned(),
         ago => format!("{} ago", span_text(ago)),
     };

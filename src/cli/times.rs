@@ -4,17 +4,48 @@
 //! What names no zone is in the local one, and a span counts back from now. A number could be a year as well as
 //! seconds, so small numbers are looked at twice.
 
-use jiff::civil::{Date, DateTime};
+use std::time::SystemTime;
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
 
 use crate::UnixSeconds;
 
 /// Parses a time to Unix seconds.
 pub(super) fn time(text: &str) -> Result<i64, String> {
-    time_at(text, &Zoned::now())
+    let here = Here {
+        clock: SystemTime::now(),
+        zone: TimeZone::system(),
+    };
+    time_at(text, &here)
 }
 
-fn time_at(text: &str, now: &Zoned) -> Result<i64, String> {
+/// What the system says: by its clock what time it is, and in which zone.
+struct Here {
+    clock: SystemTime,
+    zone: TimeZone,
+}
+
+impl Here {
+    /// The local time. A clock may be set to years that no calendar has.
+    fn now(&self) -> Result<Zoned, String> {
+        match Timestamp::try_from(self.clock) {
+            Ok(now) => Ok(now.to_zoned(self.zone.clone())),
+            Err(_) => Err(format!(
+                "the clock of this system is at @{}, which is in no year from -9999 to 9999: set it, or write a date",
+                self.seconds()
+            )),
+        }
+    }
+
+    /// The time in Unix seconds, which every clock has.
+    fn seconds(&self) -> i64 {
+        UnixSeconds::from(self.clock).unchecked()
+    }
+}
+
+fn time_at(text: &str, here: &Here) -> Result<i64, String> {
     let text = text.trim();
     if let Some(seconds) = text.strip_prefix('@') {
         let wanted = "after `@` Unix seconds are wanted, such as @1577836800";
@@ -23,25 +54,31 @@ fn time_at(text: &str, now: &Zoned) -> Result<i64, String> {
     if let Ok(number) = text.parse::<i64>() {
         return seconds_of_number(text, number);
     }
-    let time = moment(text, now).or_else(|| back_from(text, now)).ok_or_else(|| {
-        "it must be a time, such as 2020-01-31, 2020-01-31T12:00, 2d, 36h, `2 weeks ago`, yesterday, or \
-         Unix seconds"
-            .to_owned()
-    })?;
-    if time > now.timestamp() {
-        let seconds = time.as_second();
+    let time = match moment(text, here)? {
+        Some(time) => Some(time),
+        None => back_from(text, here)?,
+    };
+    let Some(time) = time else {
+        return Err(
+            "it must be a time, such as 2020-01-31, 2020-01-31T12:00, 2d, 36h, `2 weeks ago`, yesterday, or Unix \
+             seconds"
+                .to_owned(),
+        );
+    };
+    let seconds = time.as_second();
+    if seconds > here.seconds() {
         return Err(format!(
             "it is in the future; if that is meant, write @{seconds}, in Unix seconds"
         ));
     }
-    Ok(time.as_second())
+    Ok(seconds)
 }
 
 /// A number is Unix seconds, unless it looks like something else.
 fn seconds_of_number(text: &str, number: i64) -> Result<i64, String> {
     let (meaning, example) = match (text.len(), number) {
         (4, 1900..=2199) => ("a year", format!("{text}-01-01")),
-        (8, 19_000_101..=21_991_231) => match text.parse::<Date>() {
+        (8, 19_000_101..=21_991_231) => match text.parse::<jiff::civil::Date>() {
             Ok(date) => ("a date", date.to_string()),
             Err(_) => return checked(number),
         },
@@ -59,50 +96,56 @@ fn checked(seconds: i64) -> Result<i64, String> {
         .map_err(|error| error.to_string())
 }
 
-/// A date, perhaps with a time of day and a zone, or the name of a day.
-fn moment(text: &str, now: &Zoned) -> Option<Timestamp> {
-    let midnight = DateTime::from(match text.to_ascii_lowercase().as_str() {
-        "now" => return Some(now.timestamp()),
-        "today" => now.date(),
-        "yesterday" => now.date().yesterday().ok()?,
-        _ => match (text.parse::<Timestamp>(), text.parse::<DateTime>()) {
-            (Ok(time), _) => return Some(time),
-            (Err(_), local) => return timestamp(local.ok()?, now),
-        },
-    });
-    timestamp(midnight, now)
+/// A date, perhaps with a time of day and a zone, or the name of a day. Only the latter need the clock.
+fn moment(text: &str, here: &Here) -> Result<Option<Timestamp>, String> {
+    let midnight = match text.to_ascii_lowercase().as_str() {
+        "now" => return Ok(Some(here.now()?.timestamp())),
+        "today" => Some(here.now()?.date()),
+        "yesterday" => here.now()?.date().yesterday().ok(),
+        _ => {
+            let time = text.parse::<Timestamp>().ok();
+            return Ok(time.or_else(|| timestamp(text.parse().ok()?, here)));
+        }
+    };
+    Ok(midnight.and_then(|date| timestamp(date.into(), here)))
 }
 
-/// A time in the zone of `now`.
-fn timestamp(local: DateTime, now: &Zoned) -> Option<Timestamp> {
-    Some(local.to_zoned(now.time_zone().clone()).ok()?.timestamp())
+/// A time in the local zone.
+fn timestamp(local: DateTime, here: &Here) -> Option<Timestamp> {
+    Some(local.to_zoned(here.zone.clone()).ok()?.timestamp())
 }
 
 /// A span before now, with or without `ago`.
-fn back_from(text: &str, now: &Zoned) -> Option<Timestamp> {
+fn back_from(text: &str, here: &Here) -> Result<Option<Timestamp>, String> {
     if text.starts_with('+') {
-        return None;
+        return Ok(None);
     }
-    let span: Span = text.parse().ok()?;
-    Some(now.checked_sub(span.abs()).ok()?.timestamp())
+    let Ok(span) = text.parse::<Span>() else {
+        return Ok(None);
+    };
+    let time = here.now()?.checked_sub(span.abs());
+    Ok(time.ok().map(|time| time.timestamp()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     type TestResult = Result<(), Box<dyn std::error::Error>>;
 
     /// Noon of a summer's day, in a zone two hours east of UTC.
-    fn noon() -> Result<Zoned, jiff::Error> {
-        Ok("2026-07-15T12:00+02:00"
-            .parse::<Timestamp>()?
-            .to_zoned(jiff::tz::TimeZone::fixed(jiff::tz::offset(2))))
+    fn noon() -> Result<Here, jiff::Error> {
+        Ok(Here {
+            clock: "2026-07-15T12:00+02:00".parse::<Timestamp>()?.into(),
+            zone: TimeZone::fixed(jiff::tz::offset(2)),
+        })
     }
 
     #[test]
     fn times_are_read_as_people_write_them_in_the_local_zone() -> TestResult {
-        let now = noon()?;
+        let here = noon()?;
         for (text, meant) in [
             ("2020-01-31", "2020-01-30T22:00:00Z"),
             ("2020-01-31T12:00", "2020-01-31T10:00:00Z"),
@@ -120,7 +163,7 @@ mod tests {
             ("-2d", "2026-07-13T10:00:00Z"),
         ] {
             assert_eq!(
-                time_at(text, &now),
+                time_at(text, &here),
                 Ok(meant.parse::<Timestamp>()?.as_second()),
                 "{text}"
             );
@@ -130,14 +173,14 @@ mod tests {
 
     #[test]
     fn numbers_are_unix_seconds_unless_they_look_like_something_else() -> TestResult {
-        let now = noon()?;
+        let here = noon()?;
         for (text, meant) in [
             ("200", 200),
             ("-1", -1),
             ("1577836800", 1_577_836_800),
             ("@2020", 2020),
         ] {
-            assert_eq!(time_at(text, &now), Ok(meant), "{text}");
+            assert_eq!(time_at(text, &here), Ok(meant), "{text}");
         }
         for (text, instead) in [
             ("2020", "2020-01-01"),
@@ -145,17 +188,17 @@ mod tests {
             ("1577836800000", "here 1577836800"),
         ] {
             assert!(
-                time_at(text, &now).is_err_and(|error| error.contains(instead)),
+                time_at(text, &here).is_err_and(|error| error.contains(instead)),
                 "{text}"
             );
         }
-        assert!(time_at("@1577836800000", &now).is_err_and(|error| error.contains("milliseconds")));
+        assert!(time_at("@1577836800000", &here).is_err_and(|error| error.contains("milliseconds")));
         Ok(())
     }
 
     #[test]
     fn what_is_no_time_or_yet_to_come_is_refused_with_examples() -> TestResult {
-        let now = noon()?;
+        let here = noon()?;
         for text in [
             "",
             "soon",
@@ -169,16 +212,50 @@ mod tests {
             "@x",
         ] {
             assert!(
-                time_at(text, &now).is_err_and(|error| error.contains("such as")),
+                time_at(text, &here).is_err_and(|error| error.contains("such as")),
                 "{text}"
             );
         }
         for text in ["2062-01-01", "2026-07-15T12:00:01"] {
             assert!(
-                time_at(text, &now)
+                time_at(text, &here)
                     .is_err_and(|error| error.contains("in the future") && error.contains('@')),
                 "{text}"
             );
+        }
+        Ok(())
+    }
+
+    /// `Zoned::now` panics at such a clock.
+    #[test]
+    fn a_clock_in_no_year_is_told_where_now_is_needed_and_only_there() -> TestResult {
+        for (clock, is_past) in [
+            (253_402_300_799, true),
+            (i64::MAX, true),
+            (-400_000_000_000, false),
+        ] {
+            let epoch = SystemTime::UNIX_EPOCH;
+            let away = Duration::from_secs(i64::unsigned_abs(clock));
+            let set = match clock {
+                0.. => epoch.checked_add(away),
+                _ => epoch.checked_sub(away),
+            };
+            let here = Here {
+                clock: set.ok_or("the system has no such time")?,
+                ..noon()?
+            };
+            for text in ["now", "today", "yesterday", "1d", "2 weeks ago"] {
+                let told = time_at(text, &here).expect_err(text);
+                let begin = format!("the clock of this system is at @{clock},");
+                assert!(told.starts_with(&begin), "{text}: {told}");
+            }
+            let date = time_at("2020-01-31", &here);
+            match is_past {
+                true => assert_eq!(date, time_at("2020-01-31", &noon()?), "{clock}"),
+                false => assert!(date.is_err_and(|told| told.contains("in the future"))),
+            }
+            assert_eq!(time_at("@1577836800", &here), Ok(1_577_836_800), "{clock}");
+            assert!(time_at("soon", &here).is_err_and(|told| told.contains("such as")));
         }
         Ok(())
     }

@@ -65,14 +65,16 @@ fn times_of(metadata: &Metadata) -> Option<[i64; 2]> {
     };
     #[cfg(not(unix))]
     let changed = modified;
-    (nanos_of(SystemTime::now()) - changed > MOMENT_NANOS).then_some([modified, changed])
+    // A clock may be set to any time.
+    let ago = nanos_of(SystemTime::now()).saturating_sub(changed);
+    (ago > MOMENT_NANOS).then_some([modified, changed])
 }
 
 /// The nanoseconds since 1970.
 fn nanos_of(time: SystemTime) -> i64 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => after.as_nanos() as i64,
-        Err(before) => -(before.duration().as_nanos() as i64),
+        Err(before) => (before.duration().as_nanos() as i64).wrapping_neg(),
     }
 }
 
