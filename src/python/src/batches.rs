@@ -15,7 +15,7 @@ use crate::content::Content;
 use crate::convert::key_bytes;
 use crate::database::Database;
 use crate::documents::{Document, Verdict};
-use crate::errors::{exception, input_error};
+use crate::errors::{at, exception, input_error};
 use crate::fingerprinter::{judge_all, of_judged};
 use crate::signals::{Stop, look};
 
@@ -109,12 +109,18 @@ impl Unjudged {
         self.keys.len() + self.made.len()
     }
 
+    /// Adds a document of which both parts can be taken.
+    fn add(&mut self, key: Vec<u8>, content: Content) {
+        self.keys.push(key);
+        self.contents.push(content);
+    }
+
     /// The documents, in their order.
     fn judge(
         &self,
         fingerprinter: simdb::Result<&simdb::Fingerprinter>,
     ) -> simdb::Result<Vec<simdb::Document>> {
-        let judged = judge_all(&self.contents, fingerprinter)?;
+        let judged = judge_all(&self.contents, fingerprinter, &Stop::default())?;
         let mut judged = self.keys.iter().zip(judged);
         let mut made = self.made.iter().peekable();
         let mut documents = Vec::with_capacity(self.len());
@@ -194,8 +200,8 @@ impl Verdicts {
             Documents::Column { column, keys } => {
                 let end = column.len().min(before.saturating_add(self.batch));
                 for row in before..end {
-                    unjudged.contents.push(column.content(py, row)?);
-                    unjudged.keys.push(keys.key(py, row)?);
+                    let content = column.content(py, row)?;
+                    unjudged.add(keys.key(py, row)?, content);
                 }
                 Ok((unjudged, end < column.len()))
             }
@@ -206,8 +212,8 @@ impl Verdicts {
                     let index = before + unjudged.len();
                     match contents.next() {
                         Some(given) if index < count => {
-                            unjudged.contents.push(content(&given?, index)?);
-                            unjudged.keys.push(keys.key(py, index)?);
+                            let content = content(&given?, index)?;
+                            unjudged.add(keys.key(py, index)?, content);
                         }
                         None if index == count => return Ok((unjudged, false)),
                         given => {
@@ -300,8 +306,9 @@ fn take(item: &Bound<'_, PyAny>, index: usize, unjudged: &mut Unjudged) -> PyRes
         );
         return Err(PyTypeError::new_err(message));
     };
-    unjudged.contents.push(content(&given, index)?);
-    unjudged.keys.push(key_bytes(&key)?);
+    let content = content(&given, index)?;
+    let key = key_bytes(&key).map_err(|error| at(item.py(), error, index))?;
+    unjudged.add(key, content);
     Ok(())
 }
 

@@ -68,8 +68,8 @@ impl Connected {
         }
         let verdicts = self.client.insert_each_if_new(documents, policy)?;
         let mut all = Vec::with_capacity(verdicts.len());
-        for verdict in verdicts {
-            all.push(verdict?);
+        for (index, verdict) in verdicts.into_iter().enumerate() {
+            all.push(verdict.map_err(at(index))?);
         }
         Ok(all)
     }

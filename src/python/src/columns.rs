@@ -17,7 +17,7 @@ use pyo3::types::{PyBytes, PyCapsule, PyString, PyTuple};
 
 use crate::content::Content;
 use crate::convert::{self, Text};
-use crate::errors::input_error;
+use crate::errors::{at, input_error};
 
 /// A column with all its rows in memory.
 pub(crate) enum Column {
@@ -270,7 +270,8 @@ impl Keys {
     pub(crate) fn key(&self, py: Python<'_>, row: usize) -> PyResult<Vec<u8>> {
         match self {
             Self::Column(column) => column.key(py, row),
-            Self::Sequence(keys) => convert::key_bytes(&keys.bind(py).get_item(row)?),
+            Self::Sequence(keys) => convert::key_bytes(&keys.bind(py).get_item(row)?)
+                .map_err(|error| at(py, error, row)),
         }
     }
 }
@@ -300,12 +301,14 @@ pub(crate) fn content(item: &Bound<'_, PyAny>, index: usize) -> PyResult<Content
     if item.is_instance_of::<PyString>() {
         return Ok(Content::Text(Text::new(item)?));
     }
-    convert::fingerprint(item)
-        .map(Content::Fingerprint)
-        .map_err(
-            |error| match error.is_instance_of::<PyTypeError>(item.py()) {
-                true => convert::wrong_type("a text (str) or a fingerprint (int) is wanted", item),
-                false => error,
-            },
-        )
+    let py = item.py();
+    let wanted = "a text (str) or a fingerprint (int) is wanted";
+    let bits = convert::fingerprint(item).map_err(|error| {
+        let is_of_caller = error.traceback(py).is_some();
+        match !is_of_caller && error.is_instance_of::<PyTypeError>(py) {
+            true => convert::wrong_type(wanted, item),
+            false => at(py, error, index),
+        }
+    });
+    bits.map(Content::Fingerprint)
 }

@@ -8,7 +8,7 @@ use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyBytes, PyDelta, PyFloat, PyInt, PyString};
 
 use crate::columns::text_at;
-use crate::errors::input_error;
+use crate::errors::{at, input_error, not_taken};
 
 /// The bytes of a key: those of a text, where bytes that are no text stand as `os.fsdecode` gives them.
 pub(crate) fn key_bytes(key: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
@@ -19,7 +19,8 @@ pub(crate) fn key_bytes(key: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
         let encoded = text.call_method1(
             intern!(key.py(), "encode"),
             ("utf-8", intern!(key.py(), "surrogateescape")),
-        )?;
+        );
+        let encoded = encoded.map_err(|error| not_taken(key.py(), "key", error))?;
         return Ok(encoded.cast::<PyBytes>()?.as_bytes().to_vec());
     }
     if let Ok(bytes) = key.cast::<PyBytes>() {
@@ -33,7 +34,12 @@ pub(crate) fn bytes_of_keys(keys: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
     if keys.is_instance_of::<PyString>() || keys.is_instance_of::<PyBytes>() {
         return Err(wrong_type("keys are a list of str or bytes", keys));
     }
-    keys.try_iter()?.map(|key| key_bytes(&key?)).collect()
+    let mut all = Vec::new();
+    for key in keys.try_iter()? {
+        let bytes = key_bytes(&key?);
+        all.push(bytes.map_err(|error| at(keys.py(), error, all.len()))?);
+    }
+    Ok(all)
 }
 
 /// The text of a key, the opposite of [`key_bytes`].
@@ -97,13 +103,15 @@ pub(crate) fn seconds(time: &Bound<'_, PyAny>) -> PyResult<i64> {
             return Err(input_error(py, message, None));
         }
         time.call_method0(intern!(py, "timestamp"))?.extract()?
-    } else if let Ok(whole) = time.extract::<i64>() {
-        return Ok(whole);
     } else {
-        return Err(wrong_type(
-            "a time is a number of Unix seconds or a datetime",
-            time,
-        ));
+        let wanted = "a time is a number of Unix seconds or a datetime";
+        return time
+            .extract()
+            .map_err(|error: PyErr| match refusal(py, &error) {
+                Refusal::OfCaller => error,
+                Refusal::TooLarge => input_error(py, "a time of so many seconds cannot be", None),
+                Refusal::Other => wrong_type(wanted, time),
+            });
     };
     if !number.is_finite() {
         return Err(input_error(py, &format!("{number} is no time"), None));
@@ -113,35 +121,57 @@ pub(crate) fn seconds(time: &Bound<'_, PyAny>) -> PyResult<i64> {
 
 /// A rank: a number, or several that are compared in order.
 pub(crate) fn rank(rank: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
-    let told = || {
-        input_error(
-            rank.py(),
-            "a rank is made of whole numbers of 64 bits",
-            None,
-        )
-    };
     if rank.is_instance_of::<PyInt>() {
-        return Ok(vec![rank.extract().map_err(|_| told())?]);
+        return Ok(vec![number_of_rank(rank)?]);
     }
     if rank.is_instance_of::<PyString>() {
         return Err(wrong_type("a rank is a number or several", rank));
     }
     let mut numbers = Vec::new();
     for number in rank.try_iter()? {
-        numbers.push(number?.extract().map_err(|_| told())?);
+        numbers.push(number_of_rank(&number?)?);
     }
     Ok(numbers)
 }
 
+fn number_of_rank(number: &Bound<'_, PyAny>) -> PyResult<i64> {
+    let py = number.py();
+    let wanted = "a rank is made of whole numbers of 64 bits";
+    number
+        .extract()
+        .map_err(|error: PyErr| match refusal(py, &error) {
+            Refusal::OfCaller => error,
+            Refusal::TooLarge | Refusal::Other => input_error(py, wanted, None),
+        })
+}
+
+/// Why Python does not give a number.
+enum Refusal {
+    /// Code of the caller has raised, such as an `__index__`. That has a trace.
+    OfCaller,
+    TooLarge,
+    Other,
+}
+
+fn refusal(py: Python<'_>, error: &PyErr) -> Refusal {
+    if error.traceback(py).is_some() {
+        Refusal::OfCaller
+    } else if error.is_instance_of::<PyOverflowError>(py) {
+        Refusal::TooLarge
+    } else {
+        Refusal::Other
+    }
+}
+
 /// The bits of a fingerprint.
 pub(crate) fn fingerprint(bits: &Bound<'_, PyAny>) -> PyResult<u64> {
-    bits.extract().map_err(|error: PyErr| {
-        if error.is_instance_of::<PyOverflowError>(bits.py()) {
-            let message = "a fingerprint is a number of 64 bits, from 0 to 2**64 - 1";
-            return input_error(bits.py(), message, None);
-        }
-        error
-    })
+    let py = bits.py();
+    let wanted = "a fingerprint is a number of 64 bits, from 0 to 2**64 - 1";
+    bits.extract()
+        .map_err(|error: PyErr| match refusal(py, &error) {
+            Refusal::TooLarge => input_error(py, wanted, None),
+            Refusal::OfCaller | Refusal::Other => error,
+        })
 }
 
 /// A `TypeError` that names the type that was given.

@@ -12,7 +12,7 @@ use crate::batches::{Inserter, Verdicts, delete_many};
 use crate::content::Content;
 use crate::convert::{bytes_of_keys, key_bytes};
 use crate::documents::{Document, Matches, Verdict};
-use crate::errors::{OrRaise, exception, input_error};
+use crate::errors::{OrRaise, exception, input_error, not_taken};
 use crate::fingerprinter::{Fingerprinter, of_judged};
 use crate::overlap::overlap;
 use crate::question::Named;
@@ -115,7 +115,10 @@ fn cache_of(cache: &Bound<'_, PyAny>) -> PyResult<Cache> {
         }
         return Ok(Cache::Share(share));
     }
-    Ok(Cache::Bytes(cache.extract()?))
+    let bytes = cache.extract();
+    Ok(Cache::Bytes(
+        bytes.map_err(|error| not_taken(cache.py(), "cache", error))?,
+    ))
 }
 
 impl Database {

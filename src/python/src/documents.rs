@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyIterator, PySlice, PyString, PyTuple};
 use simdb::{Change, Fingerprint, Sketch};
 
 use crate::convert::{self, key_text};
-use crate::errors::{OrRaise, input_error};
+use crate::errors::{OrRaise, input_error, not_taken};
 
 /// A document, as it is stored.
 #[pyclass(module = "simdb", frozen)]
@@ -26,7 +26,8 @@ impl Document {
 impl Document {
     #[new]
     #[pyo3(signature = (
-        key, *, fingerprint=None, sketch=None, shingles=0, seen=None, repeats=0, rank=None, scope="", payload=None
+        key, *, fingerprint=None, sketch=None, shingles=0, seen=None, repeats=None, rank=None, scope=None,
+        payload=None
     ))]
     #[pyo3(
         text_signature = "(key, *, fingerprint=None, sketch=None, shingles=0, seen=None, repeats=0, rank=(), \
@@ -40,18 +41,25 @@ impl Document {
         sketch: Option<&[u8]>,
         shingles: u32,
         seen: Option<&Bound<'_, PyAny>>,
-        repeats: u64,
+        repeats: Option<&Bound<'_, PyAny>>,
         rank: Option<&Bound<'_, PyAny>>,
-        scope: &str,
+        scope: Option<&Bound<'_, PyAny>>,
         payload: Option<&[u8]>,
     ) -> PyResult<Self> {
         let fingerprint = fingerprint.map(convert::fingerprint).transpose()?;
         let fingerprint = fingerprint.map(Fingerprint::from_bits);
         let sketch = sketch.map(|bytes| Sketch::new(bytes, shingles));
         let mut document = simdb::Document::new(convert::key_bytes(key)?, fingerprint)
-            .with_sketch(sketch.transpose().or_raise(py)?)
-            .with_repeats(repeats)
-            .with_scope(scope);
+            .with_sketch(sketch.transpose().or_raise(py)?);
+        if let Some(repeats) = repeats {
+            let repeats: PyResult<u64> = repeats.extract();
+            let repeats = repeats.map_err(|error| not_taken(py, "repeats", error))?;
+            document = document.with_repeats(repeats);
+        }
+        if let Some(scope) = scope {
+            let scope: PyResult<String> = scope.extract();
+            document = document.with_scope(scope.map_err(|error| not_taken(py, "scope", error))?);
+        }
         if let Some(seen) = seen {
             document = document.with_seen(convert::seconds(seen)?);
         }

@@ -41,7 +41,7 @@ pub(crate) fn duplicates<'py>(
     }
     let found = stoppable(py, |stop| {
         let fingerprinter = Fingerprinter::new(Scheme::default())?;
-        let judged = judge_all(&contents, Ok(&fingerprinter))?;
+        let judged = judge_all(&contents, Ok(&fingerprinter), stop)?;
         let mut kept = vec![None; contents.len()];
         let mut short: HashMap<&str, usize> = HashMap::new();
         let mut documents = Vec::with_capacity(judged.len());
@@ -62,7 +62,9 @@ pub(crate) fn duplicates<'py>(
             source: source.into(),
         })?;
         let path = folder.path().join("texts.simdb");
-        let database = simdb::Database::build(&path, &CreateOptions::new(), documents, 64 << 20)?;
+        let options = CreateOptions::new();
+        let database =
+            simdb::Database::build_with(&path, &options, documents, 64 << 20, |_, _| stop.flow())?;
         let clustering = Clustering::new().near(near).survivor([Survivor::Earliest]);
         database.snapshot()?.clusters(&clustering, |event| {
             if let ClusterEvent::Cluster(cluster) = event {

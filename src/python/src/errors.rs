@@ -3,7 +3,7 @@
 use std::error::Error as _;
 use std::io;
 
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -62,6 +62,33 @@ pub(crate) fn input_error(py: Python<'_>, message: &str, index: Option<usize>) -
     raised(py, "InputError", (message, index))
 }
 
+/// The same exception, with the index of the item among many that it is about, if it says that something cannot be used
+/// and does not say which.
+pub(crate) fn at(py: Python<'_>, error: PyErr, index: usize) -> PyErr {
+    let is_input = class(py, "InputError").is_ok_and(|class| error.is_instance(py, &class));
+    if is_input {
+        let value = error.value(py);
+        let told = value.getattr("index");
+        if told.is_ok_and(|told| told.is_none()) {
+            _ = value.setattr("index", index);
+        }
+    }
+    error
+}
+
+/// The exception for what was given and cannot be taken, from that of Python, which does not say what it was given for.
+/// What code of the caller has raised meanwhile, such as an `__index__`, stays as it is: it has a trace.
+pub(crate) fn not_taken(py: Python<'_>, what: &str, error: PyErr) -> PyErr {
+    if error.traceback(py).is_some() {
+        return error;
+    }
+    let message = format!("{what}: {}", error.value(py));
+    match error.is_instance_of::<PyTypeError>(py) {
+        true => PyTypeError::new_err(message),
+        false => input_error(py, &message, None),
+    }
+}
+
 /// The database, or what else is meant, was closed.
 pub(crate) fn closed(py: Python<'_>, what: &str) -> PyErr {
     raised(py, "ClosedError", (format!("the {what} is closed"),))
@@ -106,19 +133,19 @@ fn system_error(error: &Error) -> Option<i32> {
 }
 
 /// An exception of the package, by its name.
-fn raised<'py>(py: Python<'py>, class: &str, arguments: impl pyo3::call::PyCallArgs<'py>) -> PyErr {
-    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-    let module = MODULE.get_or_try_init(py, || {
-        PyModule::import(py, "simdb._errors").map(Bound::unbind)
-    });
-    let value = module
-        .map(|module| module.bind(py))
-        .and_then(|module| module.getattr(class))
-        .and_then(|class| Ok(class.cast_into::<PyType>()?))
-        .and_then(|class| class.call1(arguments));
-    match value {
+fn raised<'py>(py: Python<'py>, name: &str, arguments: impl pyo3::call::PyCallArgs<'py>) -> PyErr {
+    match class(py, name).and_then(|class| class.call1(arguments)) {
         Ok(value) => PyErr::from_value(value),
         // The package is not whole.
         Err(error) => PyRuntimeError::new_err(error.to_string()),
     }
+}
+
+/// A class of the exceptions of the package.
+fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyType>> {
+    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module = MODULE.get_or_try_init(py, || {
+        PyModule::import(py, "simdb._errors").map(Bound::unbind)
+    })?;
+    Ok(module.bind(py).getattr(name)?.cast_into::<PyType>()?)
 }

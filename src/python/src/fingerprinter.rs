@@ -10,6 +10,7 @@ use crate::convert::{Text, key_bytes};
 use crate::documents::Document;
 use crate::errors::{OrRaise, input_error};
 use crate::question::Named;
+use crate::signals::{Stop, stoppable};
 
 /// Makes fingerprints. It is small, can be pickled, and needs no database.
 #[pyclass(module = "simdb", frozen)]
@@ -24,8 +25,42 @@ pub(crate) fn sketch_size(py: Python<'_>, bytes: usize) -> PyResult<SketchSize> 
     })
 }
 
-/// The fingerprints and sketches of many texts and fingerprints, on all cores for texts.
+/// The texts that are judged before it is looked whether to stop: so many, or of so many bytes.
+const MOST_TEXTS: usize = 10_000;
+const MOST_BYTES: usize = 8 << 20;
+
+/// The fingerprints and sketches of many texts and fingerprints, on all cores for texts. They are made until it is to
+/// stop.
 pub(crate) fn judge_all(
+    contents: &[Content],
+    fingerprinter: simdb::Result<&simdb::Fingerprinter>,
+    stop: &Stop,
+) -> simdb::Result<Vec<Judged>> {
+    let mut judged = Vec::with_capacity(contents.len());
+    while judged.len() < contents.len() {
+        stop.ensure_wanted()?;
+        let rest = &contents[judged.len()..];
+        let part = &rest[..length_of_part(rest)];
+        judged.append(&mut judge_part(part, fingerprinter.clone())?);
+    }
+    Ok(judged)
+}
+
+/// The number of contents that are judged together. There is at least one.
+fn length_of_part(contents: &[Content]) -> usize {
+    let mut bytes = 0;
+    for (length, content) in contents.iter().enumerate() {
+        if length == MOST_TEXTS || bytes >= MOST_BYTES {
+            return length;
+        }
+        if let Content::Text(text) = content {
+            bytes += text.as_ref().len();
+        }
+    }
+    contents.len()
+}
+
+fn judge_part(
     contents: &[Content],
     fingerprinter: simdb::Result<&simdb::Fingerprinter>,
 ) -> simdb::Result<Vec<Judged>> {
@@ -87,7 +122,7 @@ impl Fingerprinter {
         Ok(fingerprint.or_raise(py)?.map(Fingerprint::bits))
     }
 
-    /// The fingerprints of many texts, on all cores. Other threads run meanwhile.
+    /// The fingerprints of many texts, on all cores. Other threads run meanwhile, and Ctrl-C stops it.
     fn fingerprint_many(
         &self,
         py: Python<'_>,
@@ -95,9 +130,9 @@ impl Fingerprinter {
     ) -> PyResult<Vec<Option<u64>>> {
         let contents = contents(texts)?;
         let fingerprinter = self.0.with_sketch_size(SketchSize::None);
-        let judged = py.detach(|| judge_all(&contents, Ok(&fingerprinter)));
+        let judged = stoppable(py, |stop| judge_all(&contents, Ok(&fingerprinter), stop))?;
         let mut fingerprints = Vec::with_capacity(contents.len());
-        for judged in judged.or_raise(py)? {
+        for judged in judged {
             fingerprints.push(judged.map(|(fingerprint, _)| fingerprint.bits()));
         }
         Ok(fingerprints)

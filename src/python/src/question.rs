@@ -8,7 +8,7 @@ use simdb::{
 };
 
 use crate::convert::{self, wrong_type};
-use crate::errors::{OrRaise, input_error};
+use crate::errors::{OrRaise, input_error, not_taken};
 use crate::fingerprinter::sketch_size;
 
 /// The named arguments of a call, which are taken one after the other.
@@ -61,13 +61,9 @@ impl<'py> Named<'py> {
             return Ok(None);
         };
         let extracted = given.extract::<T>().map_err(Into::into);
-        extracted.map(Some).map_err(|error: PyErr| {
-            let what = error.value(self.0.py()).to_string();
-            match error.is_instance_of::<PyTypeError>(self.0.py()) {
-                true => PyTypeError::new_err(format!("{name}: {what}")),
-                false => input_error(self.0.py(), &format!("{name}: {what}"), None),
-            }
-        })
+        extracted
+            .map(Some)
+            .map_err(|error| not_taken(self.0.py(), name, error))
     }
 
     /// How fingerprints are made.
@@ -140,7 +136,8 @@ impl<'py> Named<'py> {
         }
         let mut names = Vec::new();
         for name in scopes.try_iter()? {
-            names.push(name?.extract()?);
+            let name = name?.extract::<String>();
+            names.push(name.map_err(|error| not_taken(self.0.py(), "scopes", error))?);
         }
         Ok(Some(names))
     }

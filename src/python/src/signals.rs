@@ -100,6 +100,14 @@ impl Stop {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// Refuses to go on if the work is to stop.
+    pub(crate) fn ensure_wanted(&self) -> simdb::Result<()> {
+        match self.is_set() {
+            true => Err(simdb::Error::Interrupted),
+            false => Ok(()),
+        }
+    }
+
     /// What a function that is told of progress returns.
     pub(crate) fn flow(&self) -> ControlFlow<()> {
         match self.is_set() {

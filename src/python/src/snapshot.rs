@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -15,7 +16,7 @@ use crate::errors::{OrRaise, closed};
 use crate::fingerprinter::judge_all;
 use crate::overlap::overlap;
 use crate::question::Named;
-use crate::signals::{detached, look, stoppable};
+use crate::signals::{Stop, detached, look, stoppable};
 
 /// What was committed at one moment. Any thread may use it.
 #[pyclass(module = "simdb", frozen)]
@@ -147,7 +148,7 @@ impl Snapshot {
         overlap(py, text, named, || Ok(snapshot))
     }
 
-    /// Answers many questions at once, on all cores: of texts, of fingerprints, or of a column of either.
+    /// Answers many questions at once, on all cores: of texts, of fingerprints, or of a column of either. Ctrl-C stops it.
     #[pyo3(signature = (questions, **named))]
     #[pyo3(
         text_signature = "($self, questions, *, max_distance=None, min_similarity=None, since=None, scopes=None, \
@@ -164,13 +165,13 @@ impl Snapshot {
         let asked = named.take_query()?;
         named.end("query_many")?;
         let contents = contents(questions)?;
-        let answers = py.detach(|| {
-            let judged = judge_all(&contents, self.fingerprinter())?;
+        stoppable(py, |stop| {
+            let judged = judge_all(&contents, self.fingerprinter(), stop)?;
             let mut queries = Vec::with_capacity(judged.len());
             for (fingerprint, sketch) in judged.iter().flatten() {
                 queries.push(asked(Query::new(*fingerprint).with_sketch(*sketch)));
             }
-            let mut answers = snapshot.query_batch(&queries)?.into_iter();
+            let mut answers = answers_in_parts(&snapshot, &queries, stop)?.into_iter();
             let mut all = Vec::with_capacity(judged.len());
             for judged in judged {
                 all.push(match judged {
@@ -179,8 +180,7 @@ impl Snapshot {
                 });
             }
             Ok(all)
-        });
-        answers.or_raise(py)
+        })
     }
 
     /// All pairs that are near, each once. Without limits they are those of the database. With `other`, those of one
@@ -254,6 +254,34 @@ impl Snapshot {
         let snapshot = self.here(py)?;
         stoppable(py, |stop| snapshot.backup_with(path, |_, _| stop.flow()))
     }
+}
+
+/// The answers to many questions. Between parts of them it is looked whether to stop.
+fn answers_in_parts(
+    snapshot: &simdb::Snapshot,
+    queries: &[Query],
+    stop: &Stop,
+) -> simdb::Result<Vec<simdb::Matches>> {
+    /// A part that takes no longer leaves nobody waiting.
+    const SOON: Duration = Duration::from_millis(100);
+    let mut answers = Vec::with_capacity(queries.len());
+    let mut most = 32;
+    let mut seconds_each_before = f64::INFINITY;
+    while answers.len() < queries.len() {
+        stop.ensure_wanted()?;
+        let rest = &queries[answers.len()..];
+        let part = &rest[..most.min(rest.len())];
+        let begun = Instant::now();
+        answers.append(&mut snapshot.query_batch(part)?);
+        let took = begun.elapsed();
+        // Wide queries have a scan in common, so larger parts are quicker in all. As long as that pays, they grow.
+        let seconds_each = took.as_secs_f64() / part.len() as f64;
+        if took < SOON || seconds_each < 0.75 * seconds_each_before {
+            most *= 2;
+        }
+        seconds_each_before = seconds_each;
+    }
+    Ok(answers)
 }
 
 /// All documents of a snapshot.

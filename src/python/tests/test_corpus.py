@@ -322,3 +322,21 @@ print(count)
 """
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert int(done.stdout) > 5
+
+
+def test_no_files_are_neither_cleaned_nor_clean(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    with pytest.raises(simdb.InputError):
+        simdb.dedup([], out)
+    assert not out.exists()
+    with pytest.raises(simdb.InputError):
+        simdb.audit([], corpus)
+
+
+def test_a_database_is_no_result(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    with pytest.raises(simdb.Error, match="same name"):
+        simdb.dedup(corpus, out, database=out)
+    with pytest.raises(simdb.Error, match="same name"):
+        simdb.dedup(corpus, tmp_path / "other", removed=out, database=out)
+    assert not out.exists()

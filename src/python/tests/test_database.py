@@ -182,6 +182,22 @@ def test_keys_of_any_bytes_come_back(db: simdb.Database, key: Any) -> None:
     assert document.key in db and document.key_bytes in db
 
 
+def test_a_half_character_in_a_key_or_a_scope_is_refused(db: simdb.Database) -> None:
+    for call in (
+        lambda: db.insert_if_new("\ud800", FOX),
+        lambda: db.insert_if_new("a", FOX, scope="\ud800"),
+        lambda: db.query(FOX, scopes=["\ud800"]),
+        lambda: db.get("\ud800"),
+        lambda: simdb.Document("a", scope="\ud800"),
+        lambda: simdb.Document("a", repeats=-1),
+        lambda: simdb.Document("\ud800"),
+    ):
+        with pytest.raises(simdb.InputError) as error:
+            call()
+        assert error.value.index is None
+    assert len(db) == 0
+
+
 def test_half_characters_in_a_text_are_no_error(db: simdb.Database) -> None:
     assert db.insert_if_new("a", FOX + " \ud800").stored
 

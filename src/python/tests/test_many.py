@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -156,6 +158,100 @@ def test_a_bad_document_ends_its_batch_and_not_those_before(db: simdb.Database) 
             seen.append(verdict)
     assert error.value.index == 57 and len(seen) == 50 == len(db)
     assert list(verdicts) == []
+
+
+@pytest.mark.parametrize(
+    "bad", [("b", -1), ("b", 2**64), ("b", None), ("\ud800", 1), ("", 1), ("k" * 5_000, 1)], ids=range(6)
+)
+def test_each_bad_document_has_its_index(bits: simdb.Database, bad: tuple[str, Any]) -> None:
+    with pytest.raises(simdb.InputError) as error:
+        list(bits.insert_many_if_new([("a", 1), bad]))
+    assert error.value.index == 1 and len(bits) == 0
+    with pytest.raises(simdb.InputError) as error:
+        list(bits.insert_many_if_new([1, bad[1]], keys=["a", bad[0]]))
+    assert error.value.index == 1 and len(bits) == 0
+    # Counted over all batches.
+    with pytest.raises(simdb.InputError) as error:
+        list(bits.insert_many_if_new([(str(number), number << 40) for number in range(7)] + [bad], batch=3))
+    assert error.value.index == 7
+
+
+def test_each_bad_question_has_its_index(bits: simdb.Database) -> None:
+    for bad in (-1, 2**64, None):
+        with pytest.raises(simdb.InputError) as error:
+            bits.snapshot().query_many([1, 2, bad])
+        assert error.value.index == 2
+    with pytest.raises(simdb.InputError) as error:
+        bits.delete_many(["a", "\ud800"])
+    assert error.value.index == 1
+
+
+class Unwilling:
+    """A number that raises when somebody wants it."""
+
+    def __init__(self, error: type[Exception]) -> None:
+        self.error = error
+
+    def __index__(self) -> int:
+        raise self.error("mine")
+
+
+@pytest.mark.parametrize("kind", [ZeroDivisionError, OverflowError, TypeError, ValueError])
+def test_an_exception_of_a_number_comes_through(bits: simdb.Database, kind: type[Exception]) -> None:
+    number: Any = Unwilling(kind)
+    calls = [
+        lambda: list(bits.insert_many_if_new([("a", 1), ("b", number)])),
+        lambda: bits.insert_if_new("a", fingerprint=number),
+        lambda: bits.insert_if_new("a", fingerprint=1, repeats=number),
+        lambda: bits.insert_if_new("a", fingerprint=1, rank=[number]),
+        lambda: bits.insert_if_new("a", fingerprint=1, seen=number),
+        lambda: simdb.Document("a", fingerprint=1, repeats=number),
+        lambda: bits.query(fingerprint=1, max_distance=number),
+    ]
+    for call in calls:
+        with pytest.raises(kind, match="^mine$") as error:
+            call()
+        assert error.type is kind
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time, simdb
+numbers = [number * 0x9E3779B97F4A7C15 % 2**64 for number in range(20_000)]
+texts = [" ".join(f"word{number * 7919 + place}" for place in range(100)) for number in range(4_000)] * 50
+db = simdb.open(sys.argv[1], scheme="external", max_distance=3)
+list(db.insert_many_if_new((str(number), bits) for number, bits in enumerate(numbers)))
+snapshot = db.snapshot()
+calls = {
+    "query": lambda: snapshot.query_many(numbers * 20, max_distance=24, limit=1),
+    "fingerprint": lambda: simdb.Fingerprinter().fingerprint_many(texts),
+    "duplicates": lambda: simdb.duplicates(texts),
+}
+threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+begun = time.monotonic()
+try:
+    while True:
+        calls[sys.argv[2]]()
+except KeyboardInterrupt:
+    assert time.monotonic() - begun < 20
+    print("stopped")
+"""
+
+
+@pytest.mark.parametrize("call", ["query", "fingerprint", "duplicates"])
+def test_ctrl_c_ends_long_work_of_many(path: Path, call: str) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, str(path), call]
+    output = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert output.stdout == "stopped\n", output.stderr
+
+
+def test_many_questions_are_answered_as_each_alone(bits: simdb.Database) -> None:
+    """They are answered in parts, which grow."""
+    list(bits.insert_many_if_new((str(number), number << 7) for number in range(500)))
+    with bits.snapshot() as snapshot:
+        questions = [number << 7 for number in range(700)]
+        answers = snapshot.query_many(questions, max_distance=1, limit=3)
+        alone = [snapshot.query(fingerprint=question, max_distance=1, limit=3) for question in questions]
+        assert [list(answer) for answer in answers] == [list(answer) for answer in alone]
 
 
 def test_items_of_another_kind_are_named(db: simdb.Database) -> None:

@@ -579,7 +579,10 @@ class Snapshot:
         limit: int = 10,
         nearest: int | None = None,
     ) -> list[Matches]:
-        """Answers many questions at once, on all cores: of texts, of fingerprints, or of a column of either."""
+        """Answers many questions at once, on all cores: of texts, of fingerprints, or of a column of either.
+
+        Ctrl-C stops it.
+        """
     def pairs(
         self,
         max_distance: int | None = None,
@@ -843,7 +846,7 @@ class Fingerprinter:
     def fingerprint_html(self, html: str | bytes) -> int | None:
         """The fingerprint of the text of an HTML page. The encoding of bytes is looked for in them."""
     def fingerprint_many(self, texts: Iterable[str] | _Column) -> list[int | None]:
-        """The fingerprints of many texts, on all cores. Other threads run meanwhile."""
+        """The fingerprints of many texts, on all cores. Other threads run meanwhile, and Ctrl-C stops it."""
     def document(
         self,
         key: _Key,
