@@ -108,6 +108,54 @@ fn open_by(path: &Path, options: &fs::OpenOptions) -> io::Result<File> {
     Ok(file)
 }
 
+/// Opens a file to read it. `None` if it is no file: whoever opens a pipe waits until somebody writes to it, and no
+/// signal ends that.
+pub(crate) fn open_if_file(path: &Path) -> io::Result<Option<File>> {
+    match fs::metadata(path)?.is_file() {
+        true => File::open(path).map(Some),
+        false => Ok(None),
+    }
+}
+
+/// Opens a file to read it, more than once or not from its beginning to its end. What is no file is an error.
+#[cfg(feature = "parquet")]
+pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+    open_if_file(path)?.ok_or_else(|| {
+        let reason = "it is no file but a directory, a pipe, a socket or a device; give a file";
+        io::Error::new(io::ErrorKind::InvalidInput, reason)
+    })
+}
+
+/// Opens an output that need not be a file. A pipe is opened only if somebody reads it already: whoever waits for a
+/// reader hears no signal.
+#[cfg(feature = "cli")]
+pub(crate) fn open_output(path: &Path, options: &mut fs::OpenOptions) -> io::Result<File> {
+    #[cfg(unix)]
+    {
+        use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.custom_flags(OFlags::NONBLOCK.bits() as i32);
+        let file = options.open(path).map_err(told_without_reader)?;
+        // From here on writing waits for a slow reader, as it does elsewhere.
+        fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+        Ok(file)
+    }
+    #[cfg(not(unix))]
+    {
+        options.open(path)
+    }
+}
+
+/// Says what is meant by the error of a pipe that nobody reads, which the system calls a device.
+#[cfg(all(unix, feature = "cli"))]
+fn told_without_reader(error: io::Error) -> io::Error {
+    if error.raw_os_error() != Some(rustix::io::Errno::NXIO.raw_os_error()) {
+        return error;
+    }
+    let reason = "it is no file but a pipe that nobody reads, or a socket; give a file";
+    io::Error::new(io::ErrorKind::InvalidInput, reason)
+}
+
 /// Removes the name of a file. That is not durable until its directory is synced.
 #[cfg(feature = "ingest")]
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
@@ -163,6 +211,18 @@ pub(crate) fn ensure_nothing_at(path: &Path) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// The error of a link that leads to nothing, if the path is one: what it leads to is missing, and is not made.
+pub(crate) fn leads_nowhere(path: &Path) -> Option<Error> {
+    let target = fs::read_link(path).ok()?;
+    let at = folder_of(path).join(target);
+    let reason = format!(
+        "it is a link to {}, where nothing is; remove the link, or name another path",
+        at.display()
+    );
+    let source = io::Error::new(io::ErrorKind::NotFound, reason);
+    (!path.exists()).then(|| Error::io(path)(source))
 }
 
 /// The number of free bytes on the disk of a directory.
@@ -240,9 +300,9 @@ pub(crate) fn are_same_file(a: &Path, b: &Path) -> bool {
 /// Whether both are files, and have the same bytes. What cannot be read is not the same.
 #[cfg(feature = "ingest")]
 pub(crate) fn are_same_bytes(a: &Path, b: &Path) -> bool {
-    match File::open(a) {
-        Ok(file) => has_bytes_of(&file, b),
-        Err(_) => false,
+    match open_if_file(a) {
+        Ok(Some(file)) => has_bytes_of(&file, b),
+        Ok(None) | Err(_) => false,
     }
 }
 
@@ -250,7 +310,7 @@ pub(crate) fn are_same_bytes(a: &Path, b: &Path) -> bool {
 #[cfg(any(feature = "ingest", feature = "parquet"))]
 fn has_bytes_of(file: &File, path: &Path) -> bool {
     use std::io::{BufReader, Read as _};
-    let Ok(other) = File::open(path) else {
+    let Ok(Some(other)) = open_if_file(path) else {
         return false;
     };
     let Ok(one) = file.metadata() else {
@@ -259,8 +319,7 @@ fn has_bytes_of(file: &File, path: &Path) -> bool {
     let Ok(two) = other.metadata() else {
         return false;
     };
-    let are_files = one.is_file() && two.is_file();
-    if !are_files || one.len() != two.len() {
+    if !one.is_file() || one.len() != two.len() {
         return false;
     }
     let bytes = BufReader::with_capacity(1 << 20, file).bytes();

@@ -1,6 +1,8 @@
 //! `simdb eval`: measures methods on labelled documents. Prints the yardstick, a table for each method, the best of
 //! each.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::Fingerprint;
@@ -8,7 +10,7 @@ use crate::eval::{
     Band, Corpus, Curve, EstimateError, Judgements, Labels, MethodName, Point, Settings, Yardstick,
     plot, plot_over_distance,
 };
-use crate::files::directory_of;
+use crate::files::{directory_of, open_output};
 use crate::ingest::Records;
 use crate::plural::counted;
 use serde_json::{Value, json};
@@ -174,7 +176,9 @@ impl Command for Arguments {
 }
 
 fn write_picture(path: &Path, picture: &str) -> Result<(), Failure> {
-    let written = std::fs::write(path, picture);
+    let mut options = File::options();
+    let opened = open_output(path, options.write(true).create(true).truncate(true));
+    let written = opened.and_then(|mut file| file.write_all(picture.as_bytes()));
     Ok(written.map_err(|error| format!("{}: {error}", path.display()))?)
 }
 

@@ -6,6 +6,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::files::open_output;
 use crate::ingest::{Offset, Rejected};
 use crate::plural::counted;
 use serde_json::{Value, json};
@@ -41,7 +42,7 @@ impl Rejections {
         };
         if let Some(path) = path {
             let place = console.place_of(path);
-            let file = File::options().create(true).append(true).open(place);
+            let file = open_output(&place, File::options().create(true).append(true));
             let file = file.map_err(Error::io(path))?;
             rejections.file = Some((path.to_owned(), BufWriter::new(file)));
         }

@@ -11,7 +11,7 @@ use super::removed_list::{ListedRecord, RemovedRecord, RemovedRecords};
 use super::verdicts::rounded;
 use crate::database::Snapshot;
 use crate::document::Document;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::ingest::{NumberedKey, RecordId, Stop};
 use crate::sketch::Sketch;
@@ -121,8 +121,13 @@ impl Claims {
             keys: Vec::new(),
         };
         let mut indexes = HashMap::new();
-        let mut lines = RemovedRecords::open(list)?;
-        while let Some(removed) = lines.next().transpose()? {
+        let mut lines = RemovedRecords::open_until(list, stop)?;
+        while let Some(removed) = lines.next() {
+            let removed = match removed {
+                // It was the reading that ended then.
+                Err(_) if stop.is_asked() => return Err(Error::Interrupted),
+                removed => removed?,
+            };
             let line = lines.line();
             if line.is_multiple_of(1 << 16) {
                 stop.ensure_wanted()?;

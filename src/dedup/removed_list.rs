@@ -1,6 +1,5 @@
 //! The list of removed records that a cleaning writes, read back.
 
-use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result, path_name};
 use crate::fingerprint::Fingerprint;
+use crate::ingest::{Stop, Stoppable};
 
 /// A removed record, as the list tells it.
 ///
@@ -62,7 +62,7 @@ pub struct ListedRecord {
 #[derive(Debug)]
 pub struct RemovedRecords {
     path: PathBuf,
-    lines: Option<BufReader<File>>,
+    lines: Option<BufReader<Stoppable>>,
     number: u64,
 }
 
@@ -73,14 +73,21 @@ impl RemovedRecords {
     ///
     /// [`Error::Input`](crate::Error::Input) if it cannot be read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
+        Self::open_until(path.as_ref(), &Stop::default())
+    }
+
+    /// As [`open`](Self::open). The list may be a pipe, which brings nothing for now: it is read until nobody wants the
+    /// rest.
+    pub(super) fn open_until(path: &Path, stop: &Stop) -> Result<Self> {
         let mut list = Self {
             path: path.to_owned(),
             lines: None,
             number: 0,
         };
-        let file = File::open(path).map_err(|error| list.not_read(error.to_string()))?;
-        list.lines = Some(BufReader::with_capacity(256 << 10, file));
+        let file = stop
+            .open(path)
+            .map_err(|error| list.not_read(error.to_string()))?;
+        list.lines = Some(BufReader::with_capacity(256 << 10, stop.reader(file)));
         Ok(list)
     }
 

@@ -78,7 +78,7 @@ pub(crate) use {
     format::Cut,
     input::Input,
     numbered_key::{NumberedKey, RecordId},
-    stored_bytes::Stop,
+    stored_bytes::{Stop, Stoppable},
     stored_records::StoredRecords,
     unpacked::Packing,
 };

@@ -241,7 +241,7 @@ impl Stop {
     }
 
     /// Opens a file to read it. If it is a pipe to which nobody writes yet, this waits for nobody.
-    pub(super) fn open(&self, place: &Path) -> io::Result<File> {
+    pub(crate) fn open(&self, place: &Path) -> io::Result<File> {
         let mut options = File::options();
         options.read(true);
         // Elsewhere a pipe that was opened so has ended before anybody writes to it.
@@ -258,12 +258,17 @@ impl Stop {
         if self.0.is_none() {
             return Box::new(file);
         }
+        Box::new(self.reader(file))
+    }
+
+    /// A reader of an opened file, until nobody wants the rest.
+    pub(crate) fn reader(&self, file: File) -> Stoppable {
         let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
-        Box::new(Stoppable {
+        Stoppable {
             file,
             waits: !is_file,
             stop: self.clone(),
-        })
+        }
     }
 
     /// The standard input of the process, until nobody wants the rest.
@@ -298,7 +303,8 @@ impl fmt::Debug for Stop {
 }
 
 /// A file that is read until nobody wants the rest.
-struct Stoppable {
+#[derive(Debug)]
+pub(crate) struct Stoppable {
     file: File,
     /// Whether the next bytes may have to be waited for.
     waits: bool,

@@ -24,6 +24,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
 use crate::error::{Error, Result};
+use crate::files::open_file;
 use crate::fingerprint::Fingerprint;
 use crate::store::caught;
 
@@ -86,7 +87,7 @@ fn open_with(
     path: &Path,
     load: impl FnOnce(&File) -> Result<ArrowReaderMetadata, ParquetError>,
 ) -> Result<ParquetRecordBatchReaderBuilder<File>> {
-    let file = File::open(path).map_err(Error::io(path))?;
+    let file = open_file(path).map_err(Error::io(path))?;
     let metadata = guarded(path, || load(&file))?;
     ensure_packing(metadata.metadata()).map_err(refused(path))?;
     Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(

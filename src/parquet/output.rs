@@ -12,7 +12,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
 use crate::error::{Error, Result};
-use crate::files::{Existing, NewFile, directory_of};
+use crate::files::{Existing, NewFile, directory_of, open_if_file};
 
 /// What is done with a file that stands there, as callers say it.
 pub(super) fn existing(replace: bool) -> Existing {
@@ -89,7 +89,7 @@ impl Output {
 /// Whether a file begins as Parquet does.
 fn is_parquet(path: &Path) -> bool {
     let mut magic = [0; 4];
-    let Ok(mut file) = File::open(path) else {
+    let Ok(Some(mut file)) = open_if_file(path) else {
         return false;
     };
     file.read_exact(&mut magic).is_ok() && magic == *b"PAR1"

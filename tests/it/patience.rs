@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::Shutdown;
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,9 @@ use serde_json::Value;
 use simdb::Database;
 
 use crate::admin::{Ingesting, answering, request, socket_of};
-use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run, simdb, within};
+use crate::support::{
+    Folder, Ran, TestResult, assert_sound, document, insert_all, run, simdb, within,
+};
 
 /// The longest that anybody may be kept waiting here. The machine may be slow, but a client that does not read counts
 /// as gone after 30 seconds, so this has to be less.
@@ -292,7 +294,9 @@ fn the_first_signal_ends_a_command_that_waits_for_its_input() -> TestResult {
     let there = folder.path("there.simdb");
     drop(folder.database("there.simdb")?);
     let new = folder.path("new.simdb");
-    let commands: [&[&str]; 6] = [
+    folder.file("clean.tsv", "")?;
+    let commands: [&[&str]; 7] = [
+        &["audit", "clean.tsv", "--removed", "pipe"],
         &["ingest", "new.simdb", "-"],
         &["ingest", "new.simdb", "pipe"],
         &["ingest", "there.simdb", "pipe"],
@@ -334,6 +338,55 @@ fn the_first_signal_ends_a_command_that_waits_for_its_input() -> TestResult {
         ran.out
     );
     assert!(writer.join().is_ok_and(|written| written.is_ok()));
+    Ok(())
+}
+
+/// They waited for the other end of the pipe, and no first signal ended them.
+#[test]
+fn a_pipe_is_refused_where_a_file_is_needed_or_nobody_reads() -> TestResult {
+    let folder = Folder::new()?;
+    let pipe = pipe(&folder, "pipe")?;
+    drop(folder.database("there.simdb")?);
+    folder.file("in.tsv", "a\t0000000000000001\nb\tno fingerprint\n")?;
+    let ingest = [
+        "ingest",
+        "there.simdb",
+        "in.tsv",
+        "--input-format=fingerprints",
+        "--rejected=pipe",
+    ];
+    let dedup = [
+        "dedup",
+        "in.tsv",
+        "--output=clean.tsv",
+        "--input-format=fingerprints",
+        "--rejected=pipe",
+    ];
+    let commands: [(&[&str], &str); 3] = [
+        (&["salvage", "pipe", "new.simdb"], "pipe: it is no file"),
+        (&ingest, "a pipe that nobody reads"),
+        (&dedup, "a pipe that nobody reads"),
+    ];
+    for (arguments, reason) in commands {
+        let mut command = simdb();
+        command.args(arguments).current_dir(folder.path("."));
+        command.stdin(Stdio::null());
+        let output = within(3 * SOON, move || command.output())?;
+        Ran::from(output).expect(2).says(reason);
+        assert!(!folder.path("new.simdb").exists(), "{arguments:?}");
+    }
+    // Somebody reads it: rejected records are written as into a file.
+    let mut options = fs::File::options();
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    let mut reader = options.open(&pipe)?;
+    let mut command = simdb();
+    command.args(ingest).current_dir(folder.path("."));
+    let ran = Ran::from(within(3 * SOON, move || command.output())?);
+    assert!(ran.out.contains("1 document"), "{} {}", ran.out, ran.err);
+    let mut read = vec![0; 4_096];
+    let length = reader.read(&mut read)?;
+    let read = String::from_utf8_lossy(&read[..length]);
+    assert!(read.contains("in.tsv"), "{read}");
     Ok(())
 }
 

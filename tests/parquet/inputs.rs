@@ -24,6 +24,8 @@ use simdb::{CreateOptions, Database};
 
 use crate::int96::write_int96;
 use crate::support::{Folder, TestResult, run, run_with_input, simdb};
+#[cfg(unix)]
+use crate::support::{LIMIT, Ran, within};
 
 /// A text of which others differ in some words.
 fn text(i: u64) -> String {
@@ -871,5 +873,29 @@ fn the_marks_of_a_job_are_no_documents() -> TestResult {
     )
     .expect(0);
     assert_eq!(fs::read_dir(folder.path("clean"))?.count(), 1);
+    Ok(())
+}
+
+/// Its rows are read from behind, and who opened it waited for somebody who writes.
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_not_imported_and_no_output() -> TestResult {
+    let folder = Folder::new()?;
+    let made = std::process::Command::new("mkfifo")
+        .arg(folder.path("pipe"))
+        .status()?;
+    assert!(made.success());
+    drop(folder.database("d.simdb")?);
+    let commands: [&[&str]; 2] = [
+        &["import", "new.simdb", "pipe"],
+        &["export", "d.simdb", "pipe"],
+    ];
+    for arguments in commands {
+        let mut command = simdb();
+        command.args(arguments).current_dir(folder.path("."));
+        let output = within(LIMIT, move || command.output())?;
+        Ran::from(output).expect(2).says("pipe: ");
+        assert!(!folder.path("new.simdb").exists());
+    }
     Ok(())
 }

@@ -16,6 +16,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::open_file::{holder_of, not_opened};
 use super::storage::REGION_PAGES;
 use crate::error::{Error, Result};
+use crate::files::open_if_file;
 use crate::store::sizes::PAGE_BYTES;
 
 const LEAF: u8 = 1;
@@ -307,14 +308,11 @@ impl Regions {
 
 impl RawFile {
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|source| not_opened(path, source))?;
-        let metadata = file.metadata().map_err(Error::io(path))?;
-        if !metadata.is_file() {
-            return Err(Error::NotSalvaged {
-                path: path.to_owned(),
-                problem: "it is no file",
-            });
-        }
+        let opened = open_if_file(path).map_err(|source| not_opened(path, source))?;
+        let file = opened.ok_or_else(|| Error::NotSalvaged {
+            path: path.to_owned(),
+            problem: "it is no file",
+        })?;
         match file.try_lock_shared() {
             Err(TryLockError::WouldBlock) => {
                 return Err(Error::Busy {
@@ -325,7 +323,8 @@ impl RawFile {
             // A file system without locks has nobody who holds one.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
-        Ok(Self::new(file, metadata.len()))
+        let length = file.metadata().map_err(Error::io(path))?.len();
+        Ok(Self::new(file, length))
     }
 }
 
