@@ -50,7 +50,9 @@ pub(super) fn keep(
     let snapshot = database.snapshot()?;
     let mut removed = Removed::open(work)?;
     let all = snapshot.stats()?.documents;
-    let mut txn = known.begin_write()?;
+    // What fails in the database of the work is told by whoever calls.
+    let named = Error::of_file(known.path());
+    let mut txn = known.begin_write().map_err(&named)?;
     for (done, document) in (1u64..).zip(snapshot.documents()) {
         let document = document?;
         let Some(numbered) = NumberedKey::of_bytes(document.key()) else {
@@ -58,17 +60,17 @@ pub(super) fn keep(
         };
         if !removed.has(numbered.id)? {
             let path = &records.paths()[numbered.id.input as usize];
-            insert(&mut txn, &document, numbered, path)?;
+            insert(&mut txn, &document, numbered, path).map_err(&named)?;
         }
         if done % TOGETHER as u64 == 0 {
-            txn.commit()?;
+            txn.commit().map_err(&named)?;
             observe(DedupEvent::Progress {
                 step: DedupStep::Storing,
                 done,
                 all,
             });
             stop.ensure_wanted()?;
-            txn = known.begin_write()?;
+            txn = known.begin_write().map_err(&named)?;
         }
     }
     for Source { name, mut record } in snapshot.sources()? {
@@ -79,9 +81,9 @@ pub(super) fn keep(
         // The numbers are those of another database.
         record.numbers = Numbers::default();
         record.earlier = Numbers::default();
-        txn.set_source(&Source { name, record })?;
+        txn.set_source(&Source { name, record }).map_err(&named)?;
     }
-    txn.commit()
+    txn.commit().map_err(&named)
 }
 
 /// Stores a document under the key of its record, unless another document has that.

@@ -575,9 +575,29 @@ impl Error {
         Self::Storage(Arc::from(cause.into()))
     }
 
+    /// Names the file in an error of the storage engine, which names none, for work with several files:
+    /// `map_err(Error::of_file(path))`.
+    pub(crate) fn of_file(path: &Path) -> impl Fn(Self) -> Self {
+        move |error| match error {
+            Self::Storage(cause) => Self::io(path)(as_io_error(cause)),
+            error => error,
+        }
+    }
+
     /// The storage engine found damage, for this cause.
     pub(crate) fn corrupted(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Corrupted(Arc::from(cause.into()))
+    }
+}
+
+/// The cause of a failure as an error of the system, with the number and the kind that it has there.
+fn as_io_error(cause: Arc<dyn std::error::Error + Send + Sync>) -> io::Error {
+    let Some(error) = cause.downcast_ref::<io::Error>() else {
+        return io::Error::other(cause);
+    };
+    match error.raw_os_error() {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => io::Error::new(error.kind(), cause.to_string()),
     }
 }
 

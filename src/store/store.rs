@@ -86,10 +86,11 @@ impl Store {
         sizes: Sizes,
     ) -> Result<Self> {
         ensure_nothing_at(path)?;
-        let directory = directory_of(path)?;
-        let new = NewFile::create(directory)?;
-        let engine = file::create(&new, directory, settings, limit.page_cache_bytes())?;
-        engine.apply(&Changes::default(), &[])?;
+        let new = NewFile::create(directory_of(path)?)?;
+        let engine = file::create(&new, path, settings, limit.page_cache_bytes())?;
+        engine
+            .apply(&Changes::default(), &[])
+            .map_err(Error::of_file(path))?;
         // The engine's handle and its lock then belong to the file under its new name.
         new.temporary.keep_as(path)?;
         Self::new(path, OpenFile::new(engine, new.file), limit, sizes)

@@ -157,7 +157,7 @@ const fn removing(arguments: &'static [&'static str]) -> Verb {
 
 const OF_FINGERPRINTS: &str = "--input-format=fingerprints";
 
-const VERBS: [Verb; 14] = [
+const VERBS: [Verb; 15] = [
     verb(
         &[
             "ingest",
@@ -183,6 +183,7 @@ const VERBS: [Verb; 14] = [
     verb(&["compact", "d.simdb"], &[]),
     verb(&["compact", "d.simdb", "--plan=6x21"], &[]),
     verb(&["backup", "d.simdb", "new.simdb"], &["new.simdb"]),
+    verb(&["salvage", "d.simdb", "new.simdb"], &["new.simdb"]),
     verb(
         &[
             "dedup",
@@ -322,6 +323,15 @@ impl Trials {
         }
         let is_clear = scarce.told().iter().any(|told| ran.err.contains(told));
         assert!(is_clear, "{what}");
+        // It names a file, and not one that is only read.
+        let names_none = ran
+            .err
+            .contains("simdb: cannot read or write the database file");
+        assert!(!names_none, "{what}");
+        let reads_database = matches!(verb.arguments[0], "backup" | "salvage");
+        if reads_database && scarce != Scarce::Descriptors {
+            assert!(!ran.err.contains("d.simdb: cannot"), "{what}");
+        }
         for (name, content) in &kept {
             let is_known = before.contains_key(name) || verb.makes.contains(&&name[..]);
             assert!(is_known, "{what}: {name} is left");

@@ -93,15 +93,16 @@ fn write(
     progress: CopyProgress<'_>,
 ) -> Result<()> {
     let directory = directory_of(path)?;
-    let engine = file::create(&new, directory, settings, PAGE_CACHE_BYTES)?;
-    let bulk = Bulk::new(&engine, sizes, settings.file, State::new(&settings.plan));
+    let engine = file::create(&new, path, settings, PAGE_CACHE_BYTES)?;
+    let state = State::new(&settings.plan);
+    let bulk = Bulk::new(&engine, path, sizes, settings.file, state);
     let mut counter = Counter::new(progress);
     let same_hash =
         Builder::new(directory, settings, memory_bytes, bulk).build(fill, &mut counter)?;
-    let engine = engine.trimmed(&new, directory, PAGE_CACHE_BYTES)?;
+    let engine = engine.trimmed(&new, path, PAGE_CACHE_BYTES)?;
     sync_file(&new.file).map_err(Error::io(path))?;
     let open = Arc::new(OpenFile::new(engine, new.file));
-    verify(&open, settings, &same_hash, &mut || counter.go_on())?;
+    verify(&open, settings, &same_hash, &mut || counter.go_on()).map_err(Error::of_file(path))?;
     new.temporary.keep_as(path)
 }
 
@@ -351,7 +352,8 @@ mod tests {
         // Without a cache, the engine has nothing to read but the file.
         let engine = file::create(&new, folder.path(), &settings, 0)?;
         let sizes = Sizes::default();
-        let bulk = Bulk::new(&engine, &sizes, settings.file, State::new(&settings.plan));
+        let state = State::new(&settings.plan);
+        let bulk = Bulk::new(&engine, folder.path(), &sizes, settings.file, state);
         let document =
             |i: u64| Document::new(format!("the key {i}"), Fingerprint::from_bits(i << 40));
         let documents = (0..20_000).map(|i| Ok(document(i).with_payload(*b"some bytes")));

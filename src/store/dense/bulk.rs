@@ -1,8 +1,9 @@
 //! Filling a new file from its beginning to its end: sorted rows and documents into one level each.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::blocks::{
     DocumentBlock, DocumentRef, FileSeed, Packed, Packer, Row, pack_documents,
 };
@@ -19,6 +20,8 @@ const DOCUMENT_BYTES_AT_A_TIME: usize = 4 << 20;
 /// Writes blocks to a new file, many in one transaction.
 pub(super) struct Bulk<'a> {
     engine: &'a Engine,
+    /// The name that the file gets. What is read meanwhile is in other files, so errors name this one.
+    path: &'a Path,
     sizes: &'a Sizes,
     /// The changes that the next transaction writes. The state is whole only at the end, when the file
     /// gets its name. It does not keep the directories.
@@ -28,10 +31,17 @@ pub(super) struct Bulk<'a> {
 }
 
 impl<'a> Bulk<'a> {
-    /// A file with the seed `file`.
-    pub(super) fn new(engine: &'a Engine, sizes: &'a Sizes, file: FileSeed, state: State) -> Self {
+    /// A file with the seed `file` that gets the name `path`.
+    pub(super) fn new(
+        engine: &'a Engine,
+        path: &'a Path,
+        sizes: &'a Sizes,
+        file: FileSeed,
+        state: State,
+    ) -> Self {
         Self {
             engine,
+            path,
             sizes,
             edit: Edit::new(state, file, sizes),
             waiting: 0,
@@ -40,7 +50,9 @@ impl<'a> Bulk<'a> {
 
     /// Writes what waits. It need not be durable yet, since the file has no name.
     fn flush(&mut self) -> Result<()> {
-        self.edit.stage(self.engine)?;
+        self.edit
+            .stage(self.engine)
+            .map_err(Error::of_file(self.path))?;
         self.edit.changes = Changes::default();
         self.waiting = 0;
         Ok(())
@@ -48,7 +60,9 @@ impl<'a> Bulk<'a> {
 
     /// Writes what waits and the state, and makes all of it durable.
     pub(super) fn finish(self) -> Result<()> {
-        self.edit.write(self.engine)
+        self.edit
+            .write(self.engine)
+            .map_err(Error::of_file(self.path))
     }
 
     /// Writes blocks and their directory.

@@ -61,13 +61,14 @@ fn copy<'a>(
     let copy = Copy {
         view,
         settings,
+        target,
         directory,
         sorting: memory.sorting,
     };
     let mut counter = Counter::new(progress);
-    let engine = file::create(&new, directory, settings, memory.engine)?;
+    let engine = file::create(&new, target, settings, memory.engine)?;
     copy.write(&engine, sizes, &mut counter)?;
-    let engine = engine.trimmed(&new, directory, memory.engine)?;
+    let engine = engine.trimmed(&new, target, memory.engine)?;
     sync_file(&new.file).map_err(&failed)?;
     Ok(Copied {
         new,
@@ -122,6 +123,7 @@ fn table_of(table: &Table, plan: &Plan) -> Option<usize> {
 struct Copy<'a> {
     view: &'a View,
     settings: &'a Settings,
+    target: &'a Path,
     directory: &'a Path,
     sorting: usize,
 }
@@ -133,7 +135,7 @@ impl Copy<'_> {
         state.counters = old.counters;
         // The cache may still hold blocks of the old file. So the copy has other numbers for its blocks.
         state.next_block = old.next_block;
-        let mut bulk = Bulk::new(engine, sizes, self.settings.file, state);
+        let mut bulk = Bulk::new(engine, self.target, sizes, self.settings.file, state);
         counter.expect(old.documents.rows().0);
         self.write_sets(&mut bulk, counter)?;
         self.write_documents(&mut bulk, counter)?;
@@ -438,6 +440,7 @@ pub(crate) fn backup(
     let open = Arc::new(OpenFile::new(engine, new.file));
     // The file may have given the same numbers to other blocks. So the copy has a cache of its own.
     let cache = Arc::new(BlockCache::new(0));
-    verified(&open, settings, cache, Some(view), &mut || counter.go_on())?;
+    verified(&open, settings, cache, Some(view), &mut || counter.go_on())
+        .map_err(Error::of_file(path))?;
     new.temporary.keep_as(path)
 }

@@ -185,20 +185,21 @@ impl Engine {
     }
 
     /// Begins a file, with every table and the first rows. They become durable with the first changes that are
-    /// applied. `directory` is the directory of the file, for error messages.
+    /// applied. `path` is the name that the file gets, for error messages.
     pub(crate) fn create(
         new: &NewFile,
-        directory: &Path,
+        path: &Path,
         page_cache_bytes: usize,
         block_tables: &[BlockTable],
         meta: &[MetaRow],
     ) -> Result<Self> {
-        let file = new.file.try_clone().map_err(Error::io(directory))?;
-        let storage = Lent::new(file, true).map_err(open_error(directory))?;
-        let engine = Self::on_storage(storage, directory, page_cache_bytes)?;
+        let file = new.file.try_clone().map_err(Error::io(path))?;
+        let storage = Lent::new(file, true).map_err(open_error(path))?;
+        let engine = Self::on_storage(storage, path, page_cache_bytes)?;
         // A durable commit would cut the short file to some odd length. Its free space would then be in
         // pieces, small ones at the end, and the engine takes small ones first.
         guarded(|| engine.with_first_rows(block_tables, meta, Durability::None))
+            .map_err(Error::of_file(path))
     }
 
     fn with_first_rows(
@@ -214,18 +215,19 @@ impl Engine {
         Ok(self)
     }
 
-    /// Makes a new file about as long as what is allocated in it, and opens it again.
+    /// Makes a new file about as long as what is allocated in it, and opens it again. `path` is as for
+    /// [`create`](Self::create).
     pub(crate) fn trimmed(
         self,
         new: &NewFile,
-        directory: &Path,
+        path: &Path,
         page_cache_bytes: usize,
     ) -> Result<Self> {
         // The engine cuts the free pages at the end of a file when it closes it.
         drop(self);
-        let file = new.file.try_clone().map_err(Error::io(directory))?;
-        let storage = Lent::new(file, false).map_err(open_error(directory))?;
-        Self::on_storage(storage, directory, page_cache_bytes)
+        let file = new.file.try_clone().map_err(Error::io(path))?;
+        let storage = Lent::new(file, false).map_err(open_error(path))?;
+        Self::on_storage(storage, path, page_cache_bytes)
     }
 
     /// Works on a storage of a test. If there are first rows, creates the tables.

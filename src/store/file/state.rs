@@ -297,15 +297,15 @@ pub(crate) fn first_rows(settings: &Settings) -> (&'static [BlockTable], [MetaRo
     (tables, [format, stored, (STATE, state)])
 }
 
-/// Makes an empty database of a new file in `directory`.
+/// Makes an empty database of a new file that gets the name `path`.
 pub(crate) fn create(
     new: &NewFile,
-    directory: &Path,
+    path: &Path,
     settings: &Settings,
     page_cache_bytes: usize,
 ) -> Result<Engine> {
     let (block_tables, meta) = first_rows(settings);
-    Engine::create(new, directory, page_cache_bytes, block_tables, &meta)
+    Engine::create(new, path, page_cache_bytes, block_tables, &meta)
 }
 
 /// The most pages that are removed some at a time after opening. A damaged number of a page could otherwise
