@@ -16,7 +16,8 @@ use super::verdicts::{self, ShortRecord, Unjudged, short_records};
 use super::work::{OUTPUT, REMOVED, Work, cannot_write, write_durably};
 use super::writing;
 use crate::database::{Cluster, ClusterEvent, Clustering, CreateOptions, Database, OpenOptions};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, path_name};
+use crate::files::leads_nowhere;
 use crate::ingest::{
     Cut, Event, Fingerprinting, Ingest, InputFormat, NumberedKey, Packing, Progress, ReadOptions,
     RecordId, Records, Stop, StoredRecords,
@@ -249,6 +250,19 @@ impl Dedup {
         options
     }
 
+    /// Refuses no inputs at all, of which there would be no output.
+    fn ensure_inputs(&self) -> Result<()> {
+        match self.inputs.is_empty() {
+            true => Err(Error::Input {
+                source_name: path_name(&self.output),
+                line: None,
+                reason: "no inputs are given, so there is nothing to clean: name at least one"
+                    .to_owned(),
+            }),
+            false => Ok(()),
+        }
+    }
+
     fn ensure_whole_records(&self) -> Result<()> {
         match self.options.unit {
             Unit::Document => Ok(()),
@@ -343,6 +357,7 @@ impl Dedup {
     /// the disk, the folder takes the size of the output and some 60 bytes for each record, and their keys.
     pub fn run(&self, mut observe: impl FnMut(DedupEvent<'_>)) -> Result<DedupTotals> {
         let began = Instant::now();
+        self.ensure_inputs()?;
         self.ensure_whole_records()?;
         let mut records = self.open_inputs(&mut observe)?;
         let mut work = Work::begin(self, &records)?;
@@ -360,7 +375,8 @@ impl Dedup {
             && !work.state.is_stored
         {
             let database = work.open_records()?;
-            keeping::keep(&work, &records, &database, &known, &self.stop, &mut observe)?;
+            keeping::keep(&work, &records, &database, &known, &self.stop, &mut observe)
+                .map_err(Error::of_file(database.path()))?;
         }
         // What is in the folder is not needed from here on.
         work.state.is_stored = true;
@@ -428,7 +444,12 @@ impl Dedup {
     fn known_or_new(&self, unread: &mut Records) -> Result<Option<Database>> {
         let opened = match self.known() {
             Err(Error::NotFound { path }) => {
-                Database::create(path, &self.options_of_new(unread)?).map(Some)
+                let created = Database::create(&path, &self.options_of_new(unread)?);
+                // A link that leads nowhere is neither opened nor written over.
+                created.map(Some).map_err(|error| match error {
+                    Error::AlreadyExists { .. } => leads_nowhere(&path).unwrap_or(error),
+                    error => error,
+                })
             }
             opened => opened,
         }?;
@@ -513,11 +534,12 @@ impl Dedup {
                     reading.event(&event)?;
                     self.stop.ensure_wanted()
                 })
-            })?;
+            })
+            .map_err(Error::of_file(database.path()))?;
         outcome?;
         self.stop.ensure_wanted()?;
         if !reading.left_out.is_empty() {
-            remove_inputs(database, &reading.left_out)?;
+            remove_inputs(database, &reading.left_out).map_err(Error::of_file(database.path()))?;
         }
         Ok(reading.left_out)
     }
@@ -675,6 +697,7 @@ impl Dedup {
         mut observe: impl FnMut(DedupEvent<'_>),
         mut each: impl FnMut(DedupGroup) -> Result<()>,
     ) -> Result<()> {
+        self.ensure_inputs()?;
         self.ensure_whole_records()?;
         let mut stored = self.open_inputs(&mut observe)?;
         let mut kinds = Vec::new();

@@ -353,6 +353,9 @@ fn ensure_places(dedup: &Dedup) -> Result<()> {
             directories.push((input, canonical));
         }
     }
+    let work = Work::folder_of(&dedup.output);
+    // Before it is said of a result that it exists and may be deleted.
+    ensure_database_apart(dedup, &work)?;
     let mut taken: Vec<PathBuf> = Vec::new();
     for (_, result) in dedup.results() {
         ensure_absent(result)?;
@@ -372,6 +375,10 @@ fn ensure_places(dedup: &Dedup) -> Result<()> {
             }
         }
         let place = folder.join(result.file_name().unwrap_or_default());
+        if place_of(&work).as_ref() == Some(&place) {
+            let reason = "the folder for the work has this name until the end: name another";
+            return Err(Error::output(result, reason));
+        }
         if taken.contains(&place) {
             return Err(Error::output(
                 result,
@@ -381,6 +388,46 @@ fn ensure_places(dedup: &Dedup) -> Result<()> {
         taken.push(place);
     }
     Ok(())
+}
+
+/// Refuses a database that is a result, or in one, or in the folder for the work. If there is none yet, it would be made
+/// before the results have their names, and stand where they are to be.
+fn ensure_database_apart(dedup: &Dedup, work: &Path) -> Result<()> {
+    let Some(database) = &dedup.database else {
+        return Ok(());
+    };
+    let Some(place) = place_of(database) else {
+        return Ok(());
+    };
+    let results = dedup.results();
+    for result in results.iter().map(|(_, path)| *path).chain([work]) {
+        let Some(taken) = place_of(result) else {
+            continue;
+        };
+        if place == taken {
+            let reason = "two results cannot have the same name, and the database has this one: name another";
+            return Err(Error::output(database, reason));
+        }
+        if place.starts_with(&taken) {
+            let reason = format!(
+                "the database would be in {}, which this command makes: name a place outside",
+                result.display()
+            );
+            return Err(Error::output(database, &reason));
+        }
+    }
+    Ok(())
+}
+
+/// Where a file is or will be, whatever links lead there. Folders on the way may be yet to be made.
+fn place_of(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    for folder in path.ancestors() {
+        if let Ok(place) = folder.canonicalize() {
+            return Some(place.join(path.strip_prefix(folder).ok()?));
+        }
+    }
+    None
 }
 
 /// Brings a file or a directory into its place.

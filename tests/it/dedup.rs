@@ -825,6 +825,91 @@ fn inputs_of_which_nothing_can_be_judged_survive() -> TestResult {
     Ok(())
 }
 
+/// The database was created where the result was to be. All was done, and the result did not get its name.
+#[test]
+fn a_database_is_no_result_and_in_none() -> TestResult {
+    let folder = Folder::new()?;
+    let input = folder.file("in.txt", "some words")?;
+    let (taken, output) = (folder.path("taken"), folder.path("out"));
+    let empty = folder.path("empty");
+    fs::create_dir(&empty)?;
+    let same = "two results cannot have the same name";
+    let mut trials = vec![
+        (vec!["-o".into(), taken.clone()], taken.clone(), same),
+        (
+            vec![
+                "-o".into(),
+                output.clone(),
+                "--removed".into(),
+                taken.clone(),
+            ],
+            taken.clone(),
+            same,
+        ),
+        (
+            vec![
+                "-o".into(),
+                output.clone(),
+                "--report".into(),
+                taken.clone(),
+            ],
+            folder.path("empty/../taken"),
+            same,
+        ),
+        (
+            vec!["-o".into(), output.clone()],
+            folder.path("out.dedup"),
+            same,
+        ),
+        (
+            vec!["-o".into(), output.clone()],
+            folder.path("out.dedup/known.simdb"),
+            "name a place outside",
+        ),
+        (
+            vec!["-o".into(), empty.clone()],
+            folder.path("empty/known.simdb"),
+            "name a place outside",
+        ),
+    ];
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(".", folder.path("link"))?;
+        let by_link = folder.path("link/taken");
+        trials.push((vec!["-o".into(), taken.clone()], by_link, same));
+    }
+    for (results, database, reason) in &trials {
+        let mut command = simdb();
+        command.arg("dedup").arg(&input).args(results);
+        command.arg("--database").arg(database);
+        let ran = Ran::from(command.stdin(Stdio::null()).output()?);
+        ran.expect(2).says(reason);
+        for made in [&taken, &output, database, &folder.path("taken.dedup")] {
+            assert!(!made.exists(), "{results:?} {database:?}: {made:?}");
+        }
+    }
+    // Nobody is told to delete a database that is there.
+    drop(folder.database("taken")?);
+    let ran = run!("dedup", &input, "-o", &taken, "--database", &taken);
+    ran.expect(2).says(same);
+    assert!(taken.exists());
+    let at_work = folder.path("out.dedup");
+    let ran = run!("dedup", &input, "-o", &output, "--removed", &at_work);
+    ran.expect(2).says("the folder for the work has this name");
+    Ok(())
+}
+
+#[test]
+fn a_cleaning_of_no_inputs_is_refused() -> TestResult {
+    let folder = Folder::new()?;
+    let output = folder.path("out");
+    let nothing: [&Path; 0] = [];
+    let refused = Dedup::new(nothing, &output).run(|_event| {});
+    assert!(matches!(refused, Err(Error::Input { .. })), "{refused:?}");
+    assert!(!output.exists());
+    Ok(())
+}
+
 /// Once a folder was listed twice, and what the run itself had written in between moved all later records by one.
 #[test]
 fn results_have_to_be_where_they_are_no_inputs_and_can_be_written() -> TestResult {
