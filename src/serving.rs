@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::serve::Request;
 use crate::serve::Server;
 #[cfg(unix)]
-use crate::serve::{RunCommand, socket_beside};
+use crate::serve::{RunCommand, ensure_free_beside_new, socket_beside};
 use crate::store::Store;
 
 /// How the commands of clients are run.
@@ -62,7 +62,10 @@ impl OpenOptions {
     /// killed is replaced.
     #[must_use]
     pub fn serve(mut self, serve: bool) -> Self {
-        self.listener = serve.then_some(Listen(listen_beside));
+        self.listener = serve.then_some(Listen {
+            ensure_free: ensure_free_beside,
+            start: listen_beside,
+        });
         self
     }
 }
@@ -154,6 +157,17 @@ fn listen(_: &Arc<Store>, path: &Path) -> Result<Server> {
     let reason = "to serve needs a system of the Unix family";
     let source = std::io::Error::new(std::io::ErrorKind::Unsupported, reason);
     Err(Error::io(path)(source))
+}
+
+/// Refuses a database that is yet to be created if the socket beside it is taken.
+pub(crate) fn ensure_free_beside(path: &Path) -> Result<()> {
+    // What stands there is told by whoever creates the file.
+    #[cfg(unix)]
+    if path.symlink_metadata().is_err() {
+        return ensure_free_beside_new(path);
+    }
+    _ = path;
+    Ok(())
 }
 
 /// Listens beside the file.

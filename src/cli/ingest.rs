@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use crate::ingest::{Ingest, Ingested, Records, Reread};
 use crate::plural::counted;
-use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme, Server, SketchSize};
+use crate::{
+    CreateOptions, Database, Error, OnMatch, OpenOptions, Policy, Scheme, Server, SketchSize,
+};
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 
 #[cfg(unix)]
@@ -482,7 +484,9 @@ fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<(Datab
     if let Err(Error::NotFound { .. }) = opened {
         match Database::create(path, &arguments.options_of_new(records)?) {
             // Somebody else created it in the meantime, and most likely has it in use.
-            Err(Error::AlreadyExists { .. }) => opened = Opening::Write.open(path),
+            Err(Error::AlreadyExists { .. }) => {
+                opened = Database::open_created(path, &OpenOptions::new());
+            }
             created => return Ok((created?, true)),
         }
     }

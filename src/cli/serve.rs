@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::Database;
+use crate::serving::ensure_free_beside;
 
 use super::answer::{Answer, CommandResult};
 use super::commands::Command;
@@ -28,6 +29,7 @@ pub(super) struct Arguments {
 
 impl Command for Arguments {
     fn run(&self, output: &mut Output) -> CommandResult {
+        ensure_free_beside(&self.database)?;
         let database = Database::open_or_create(&self.database, &self.settings.options())?;
         let mut has_said = false;
         database.serve_until(|server| {

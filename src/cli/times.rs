@@ -192,7 +192,9 @@ mod tests {
                 "{text}"
             );
         }
-        assert!(time_at("@1577836800000", &here).is_err_and(|error| error.contains("milliseconds")));
+        assert!(
+            time_at("@1577836800000", &here).is_err_and(|error| error.contains("milliseconds"))
+        );
         Ok(())
     }
 

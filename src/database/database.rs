@@ -14,6 +14,7 @@ use super::write::WriteTxn;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::events::{Event, Operation, Watch};
+use crate::files::leads_nowhere;
 use crate::memory::Cache;
 use crate::metrics::Metrics;
 use crate::process::give_up_inherited;
@@ -90,7 +91,13 @@ impl Database {
     pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
         let settings = options.settings()?;
         let (limit, sizes) = options.open.limits();
-        let store = Store::create(path.as_ref(), &settings, limit, sizes)?;
+        let path = path.as_ref();
+        // Else an empty database would be left behind that was not asked for.
+        #[cfg(feature = "serve")]
+        if let Some(Listen { ensure_free, .. }) = options.open.listener {
+            ensure_free(path)?;
+        }
+        let store = Store::create(path, &settings, limit, sizes)?;
         Self::with_listener(store, &options.open)
     }
 
@@ -138,13 +145,21 @@ impl Database {
         let opened = match Self::open(path, &options.open) {
             Err(Error::NotFound { .. }) => match Self::create(path, options) {
                 // Somebody else created it in the meantime.
-                Err(Error::AlreadyExists { .. }) => Self::open(path, &options.open),
+                Err(Error::AlreadyExists { .. }) => Self::open_created(path, &options.open),
                 created => return created,
             },
             opened => opened,
         }?;
         opened.ensure_created_with(options)?;
         Ok(opened)
+    }
+
+    /// Opens what was not there to be opened, and then was there to be created.
+    pub(crate) fn open_created(path: &Path, options: &OpenOptions) -> Result<Self> {
+        match Self::open(path, options) {
+            Err(error @ Error::NotFound { .. }) => Err(leads_nowhere(path).unwrap_or(error)),
+            opened => opened,
+        }
     }
 
     /// Starts the listener, if the options ask for one.
@@ -154,7 +169,7 @@ impl Database {
         let listener = Mutex::new(
             options
                 .listener
-                .map(|Listen(start)| start(&store))
+                .map(|Listen { start, .. }| start(&store))
                 .transpose()?,
         );
         #[cfg(not(feature = "serve"))]

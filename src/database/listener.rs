@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -10,7 +11,11 @@ use crate::store::Store;
 
 /// Starts a listener. There is one kind, so all are equal.
 #[derive(Clone, Copy)]
-pub(crate) struct Listen(pub(crate) fn(&Arc<Store>) -> Result<Listener>);
+pub(crate) struct Listen {
+    /// Refuses a database that is yet to be created, if it could not be listened for.
+    pub(crate) ensure_free: fn(&Path) -> Result<()>,
+    pub(crate) start: fn(&Arc<Store>) -> Result<Listener>,
+}
 
 impl fmt::Debug for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

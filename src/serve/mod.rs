@@ -46,4 +46,8 @@ pub use {
     server::Server,
 };
 #[cfg(unix)]
-pub(crate) use {request::Request, server::RunCommand, socket::socket_beside};
+pub(crate) use {
+    request::Request,
+    server::RunCommand,
+    socket::{ensure_free_beside_new, socket_beside},
+};

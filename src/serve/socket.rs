@@ -152,6 +152,14 @@ fn bind_in_long(_: &Path, error: io::Error) -> io::Result<UnixListener> {
     Err(error)
 }
 
+/// Refuses a database that is not there yet if the socket beside it is taken.
+pub(crate) fn ensure_free_beside_new(database: &Path) -> Result<()> {
+    let path = path::absolute(database).map_err(Error::io(database))?;
+    let mut path = path.into_os_string();
+    path.push(".sock");
+    ensure_free(path.as_ref())
+}
+
 /// Refuses a path at which somebody listens, or at which something else than a socket stands.
 fn ensure_free(path: &Path) -> Result<()> {
     match fs::symlink_metadata(path) {

@@ -1,5 +1,7 @@
 //! Files that are missing, foreign, of another version, in use, or damaged.
 
+#[cfg(unix)]
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -10,6 +12,8 @@ use simdb::{CreateOptions, Database, Error, Fingerprint, OpenOptions, Query};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::support::{Folder, TestResult, assert_sound, bundled, document, insert_all, run};
+#[cfg(unix)]
+use crate::support::{Ran, simdb};
 
 fn open(path: &Path) -> simdb::Result<Database> {
     Database::open(path, &OpenOptions::new())
@@ -38,6 +42,29 @@ fn creation_never_touches_an_existing_file() -> TestResult {
         .map(|entry| entry.map(|it| it.file_name()))
         .collect::<Result<_, _>>()?;
     assert_eq!(names, ["notes.txt"], "nothing is left behind");
+    Ok(())
+}
+
+/// It was said that there was no such database, to whoever had asked for a new one.
+#[cfg(unix)]
+#[test]
+fn a_link_that_leads_nowhere_is_told_with_what_is_missing() -> TestResult {
+    let folder = Folder::new()?;
+    let link = folder.path("link.simdb");
+    std::os::unix::fs::symlink("gone.simdb", &link)?;
+    let input = folder.file("in.txt", "some words")?;
+    for command in [
+        vec![OsStr::new("ingest"), link.as_os_str(), input.as_os_str()],
+        vec![OsStr::new("serve"), link.as_os_str()],
+    ] {
+        let ran = simdb().args(command).output()?;
+        Ran::from(ran)
+            .expect(2)
+            .says("gone.simdb, where nothing is");
+    }
+    let opened = Database::open_or_create(&link, &CreateOptions::new());
+    assert!(matches!(opened, Err(Error::Io { .. })), "{opened:?}");
+    assert!(!folder.path("gone.simdb").exists());
     Ok(())
 }
 

@@ -1135,3 +1135,25 @@ fn ingest_of_a_database_that_is_served_goes_through_its_socket() -> TestResult {
     assert!(owner.end()?);
     Ok(())
 }
+
+/// An empty database was left behind, which nobody had asked for.
+#[test]
+fn a_database_whose_socket_is_taken_is_not_created() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("new.simdb");
+    let taken = folder.file("new.simdb.sock", "precious")?;
+    run!("serve", &path).expect(2).says("new.simdb.sock");
+    let refused = Database::create(&path, &external().serve(true));
+    assert!(
+        matches!(refused, Err(Error::AlreadyExists { .. })),
+        "{refused:?}"
+    );
+    assert!(!path.exists());
+    fs::remove_file(&taken)?;
+    let _listener = UnixListener::bind(&taken)?;
+    run!("serve", &path)
+        .expect(2)
+        .says("another process listens there");
+    assert!(!path.exists());
+    Ok(())
+}
