@@ -11,9 +11,9 @@ use crate::database::{CreateOptions, Database, Listen, Listener, OpenOptions};
 use crate::error::{Error, ErrorKind, Result};
 #[cfg(all(unix, any(test, not(feature = "cli"))))]
 use crate::serve::Request;
-use crate::serve::Server;
 #[cfg(unix)]
-use crate::serve::{RunCommand, ensure_free_beside_new, socket_beside};
+use crate::serve::{RunCommand, socket_beside};
+use crate::serve::{Server, ensure_free_beside};
 use crate::store::Store;
 
 /// How the commands of clients are run.
@@ -157,17 +157,6 @@ fn listen(_: &Arc<Store>, path: &Path) -> Result<Server> {
     let reason = "to serve needs a system of the Unix family";
     let source = std::io::Error::new(std::io::ErrorKind::Unsupported, reason);
     Err(Error::io(path)(source))
-}
-
-/// Refuses a database that is yet to be created if the socket beside it is taken.
-pub(crate) fn ensure_free_beside(path: &Path) -> Result<()> {
-    // What stands there is told by whoever creates the file.
-    #[cfg(unix)]
-    if path.symlink_metadata().is_err() {
-        return ensure_free_beside_new(path);
-    }
-    _ = path;
-    Ok(())
 }
 
 /// Listens beside the file.

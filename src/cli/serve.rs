@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::Database;
-use crate::serving::ensure_free_beside;
+use crate::serve::ensure_free_beside;
 
 use super::answer::{Answer, CommandResult};
 use super::commands::Command;

@@ -31,6 +31,8 @@ mod socket;
 
 #[cfg(not(unix))]
 pub use no_server::Server;
+#[cfg(not(unix))]
+pub(crate) use no_server::ensure_free_beside;
 #[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
 pub(crate) use server::hostile;
 #[cfg(all(unix, feature = "cli"))]
@@ -49,5 +51,5 @@ pub use {
 pub(crate) use {
     request::Request,
     server::RunCommand,
-    socket::{ensure_free_beside_new, socket_beside},
+    socket::{ensure_free_beside, socket_beside},
 };

@@ -152,8 +152,12 @@ fn bind_in_long(_: &Path, error: io::Error) -> io::Result<UnixListener> {
     Err(error)
 }
 
-/// Refuses a database that is not there yet if the socket beside it is taken.
-pub(crate) fn ensure_free_beside_new(database: &Path) -> Result<()> {
+/// Refuses a database that is yet to be created if the socket beside it is taken.
+pub(crate) fn ensure_free_beside(database: &Path) -> Result<()> {
+    if database.symlink_metadata().is_ok() {
+        // What stands there is told by whoever creates the file.
+        return Ok(());
+    }
     let path = path::absolute(database).map_err(Error::io(database))?;
     let mut path = path.into_os_string();
     path.push(".sock");

@@ -566,24 +566,30 @@ fn what_a_page_quotes_is_no_record() -> TestResult {
         for (name, bytes) in stored(&records)? {
             let what = format!("{name}, {most}");
             let input = folder.file(name, bytes)?;
-            let ran = run!("fingerprint", &input, "--json", "--max-record", most);
-            let read = ran.json()?;
-            let mut keys: Vec<&str> = Vec::new();
-            for row in &read {
-                keys.extend(row["key"].as_str());
-            }
             let mut expected = vec!["http://a/first", "http://a/last"];
             if most == "1MB" {
                 expected.insert(1, "http://evil/");
-            } else {
-                assert!(ran.err.contains("at most"), "{what}: {}", ran.err);
-                assert!(!ran.err.contains("Content-Length"), "{what}: {}", ran.err);
             }
-            assert_eq!(keys, expected, "{what}");
             let copy = folder.path("copy.warc");
             run!("dedup", &input, "-o", &copy, "--max-record", most).expect(0);
-            let copied = std::fs::read(&copy)?;
-            assert!(copied == records.concat(), "{what}");
+            for read in [&input, &copy] {
+                let ran = run!("fingerprint", read, "--json", "--max-record", most);
+                let mut keys = Vec::new();
+                for row in ran.json()? {
+                    keys.push(row["key"].as_str().unwrap_or_default().to_owned());
+                }
+                assert_eq!(keys, expected, "{what}");
+                assert_eq!(
+                    ran.err.contains("at most"),
+                    most != "1MB",
+                    "{what}: {}",
+                    ran.err
+                );
+                assert!(!ran.err.contains("Content-Length"), "{what}: {}", ran.err);
+            }
+            if name == "plain.warc" {
+                assert!(std::fs::read(&copy)? == records.concat(), "{what}");
+            }
             std::fs::remove_file(&copy)?;
         }
     }
@@ -622,7 +628,8 @@ fn lines_that_begin_as_records_do_cost_no_time() -> TestResult {
         let input = folder.file(name, [first, good.clone()].concat())?;
         for most in ["1k", "10MB"] {
             let begun = Instant::now();
-            run!("fingerprint", &input, "--max-record", most);
+            let ran = run!("fingerprint", &input, "--max-record", most);
+            assert!(ran.out.contains("http://a/good"), "{name}, {most}");
             let seconds = begun.elapsed().as_secs_f64();
             assert!(seconds < 15.0, "{name}, {most}: {seconds} s");
         }
@@ -714,7 +721,7 @@ fn real_archives_are_read() -> TestResult {
     let data = real_data()?;
     let folder = Folder::new()?;
     for (name, documents, records) in [
-        ("example.warc.gz", 181, 822),
+        ("example.warc.gz", 143, 822),
         ("iana.warc.gz", 18, 343),
         ("dupes.warc.gz", 1, 25),
         (
