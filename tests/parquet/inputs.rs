@@ -767,7 +767,8 @@ fn keys_that_are_bytes_name_their_rows() -> TestResult {
     let uuid_text = "0f1f2f3f-4f5f-6f7f-8f9f-afbfcfdfefff";
     let sha1 = vec![0xff; 20];
     let sha1_text = "/".repeat(26) + "8=";
-    let cases: [(&str, &[&str], &[u8], &str, &str); 4] = [
+    type Case<'c> = (&'c str, &'c [&'c str], &'c [u8], &'c str, &'c str);
+    let cases: [Case<'_>; 4] = [
         ("id (UUID)", &[], &uuid, "key", uuid_text),
         (
             "doc (UUID)",
