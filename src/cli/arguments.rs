@@ -93,7 +93,7 @@ pub(super) struct Reading {
     #[arg(long, value_name = "FIELD")]
     text_field: Option<String>,
 
-    /// The JSON field or Parquet column of the page (HTML), instead of `html`
+    /// The field or column of the page (HTML), instead of `html`
     ///
     /// Then `fingerprint`, `features` and `text` are not used. With `--text-field` too, it is used if the text is
     /// absent or empty

@@ -6,7 +6,7 @@ import gc
 import subprocess
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +177,8 @@ def test_each_bad_document_has_its_index(bits: simdb.Database, bad: tuple[str, A
 
 
 def test_each_bad_question_has_its_index(bits: simdb.Database) -> None:
-    for bad in (-1, 2**64, None):
+    questions: list[Any] = [-1, 2**64, None]
+    for bad in questions:
         with pytest.raises(simdb.InputError) as error:
             bits.snapshot().query_many([1, 2, bad])
         assert error.value.index == 2
@@ -199,7 +200,7 @@ class Unwilling:
 @pytest.mark.parametrize("kind", [ZeroDivisionError, OverflowError, TypeError, ValueError])
 def test_an_exception_of_a_number_comes_through(bits: simdb.Database, kind: type[Exception]) -> None:
     number: Any = Unwilling(kind)
-    calls = [
+    calls: list[Callable[[], Any]] = [
         lambda: list(bits.insert_many_if_new([("a", 1), ("b", number)])),
         lambda: bits.insert_if_new("a", fingerprint=number),
         lambda: bits.insert_if_new("a", fingerprint=1, repeats=number),
