@@ -112,7 +112,7 @@ pub(super) enum Write {
 
 /// What a write is to answer.
 #[derive(Clone, Debug, PartialEq)]
-enum Answer {
+pub(super) enum Answer {
     /// The document that was there before.
     Before(Option<Document>),
     /// Whether there was such a document or source.
@@ -123,7 +123,7 @@ enum Answer {
 
 /// What a verdict is to say.
 #[derive(Clone, Debug, PartialEq)]
-struct Decided {
+pub(super) struct Decided {
     change: Change,
     is_duplicate: bool,
     /// In the order of keys.
@@ -995,7 +995,7 @@ fn write_all(database: &Database, model: &mut Model, writes: &[Write]) -> Result
     Ok(txn)
 }
 
-fn write_one(txn: &mut WriteTxn, write: &Write) -> Result<Answer> {
+pub(super) fn write_one(txn: &mut WriteTxn, write: &Write) -> Result<Answer> {
     Ok(match write {
         Write::Put(document) => Answer::Before(txn.insert(document)?),
         Write::Delete(key) => Answer::Before(txn.delete(key)?),
