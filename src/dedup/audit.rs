@@ -149,7 +149,7 @@ impl Audit {
     pub fn run(&self, mut observe: impl FnMut(DedupEvent<'_>)) -> Result<AuditReport> {
         let began = Instant::now();
         let observe: Observe<'_> = &mut observe;
-        self.ensure_any()?;
+        self.clean.ensure_inputs(&self.removed)?;
         self.ensure_whole_records()?;
         let claims = Claims::read(&self.removed, &self.clean.stop)?;
         let known = self.known()?;
@@ -189,19 +189,6 @@ impl Audit {
             elapsed: began.elapsed(),
             ..report
         })
-    }
-
-    /// Refuses a corpus of no files, of which everything could be said.
-    fn ensure_any(&self) -> Result<()> {
-        match self.clean.inputs.is_empty() {
-            true => Err(Error::Input {
-                source_name: path_name(&self.removed),
-                line: None,
-                reason: "the files of the cleaned corpus are not given: name at least one"
-                    .to_owned(),
-            }),
-            false => Ok(()),
-        }
     }
 
     fn ensure_whole_records(&self) -> Result<()> {

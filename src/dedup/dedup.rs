@@ -250,14 +250,14 @@ impl Dedup {
         options
     }
 
-    /// Refuses no inputs at all, of which there would be no output.
-    fn ensure_inputs(&self) -> Result<()> {
+    /// Refuses no inputs at all, of which there would be no output, and everything could be said. `of` is the other
+    /// file that is named.
+    pub(super) fn ensure_inputs(&self, of: &Path) -> Result<()> {
         match self.inputs.is_empty() {
             true => Err(Error::Input {
-                source_name: path_name(&self.output),
+                source_name: path_name(of),
                 line: None,
-                reason: "no inputs are given, so there is nothing to clean: name at least one"
-                    .to_owned(),
+                reason: "the files that are to be read are not given: name at least one".to_owned(),
             }),
             false => Ok(()),
         }
@@ -357,7 +357,7 @@ impl Dedup {
     /// the disk, the folder takes the size of the output and some 60 bytes for each record, and their keys.
     pub fn run(&self, mut observe: impl FnMut(DedupEvent<'_>)) -> Result<DedupTotals> {
         let began = Instant::now();
-        self.ensure_inputs()?;
+        self.ensure_inputs(&self.output)?;
         self.ensure_whole_records()?;
         let mut records = self.open_inputs(&mut observe)?;
         let mut work = Work::begin(self, &records)?;
@@ -697,7 +697,7 @@ impl Dedup {
         mut observe: impl FnMut(DedupEvent<'_>),
         mut each: impl FnMut(DedupGroup) -> Result<()>,
     ) -> Result<()> {
-        self.ensure_inputs()?;
+        self.ensure_inputs(&self.output)?;
         self.ensure_whole_records()?;
         let mut stored = self.open_inputs(&mut observe)?;
         let mut kinds = Vec::new();

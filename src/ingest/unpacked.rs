@@ -28,6 +28,8 @@ pub(super) struct Unpacked {
     failed: Option<Failure>,
     /// Whether all places are counted from the beginning of the input.
     is_read_once: bool,
+    /// Whether a packed part had several records.
+    has_shared_parts: bool,
     /// What the frames of zstd were packed with, if the input begins with it.
     dictionary: Vec<u8>,
     packing: Packing,
@@ -152,6 +154,7 @@ impl Unpacked {
             parts: VecDeque::from([(0, offset)]),
             failed: None,
             is_read_once: false,
+            has_shared_parts: false,
             dictionary: Vec::new(),
             packing: Packing::None,
         }
@@ -225,6 +228,16 @@ impl Unpacked {
     pub(super) fn is_at_part(&self) -> bool {
         let next = self.next_part();
         self.is_packed() && next > 0 && self.parts[next - 1].0 == self.offset()
+    }
+
+    /// Notes that a record begins within a packed part.
+    pub(super) fn note_shared_part(&mut self) {
+        self.has_shared_parts = true;
+    }
+
+    /// Whether any packed part had several records so far.
+    pub(super) fn has_shared_parts(&self) -> bool {
+        self.has_shared_parts
     }
 
     /// The number of parts that begin at the next byte or before.

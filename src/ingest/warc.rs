@@ -204,6 +204,15 @@ enum Behind {
     Bad,
 }
 
+/// What is known of the length of a record.
+enum Length {
+    /// It is right, or the packed part ends with the record.
+    Right,
+    Wrong,
+    /// The record goes on for too long to tell. A page can be made long, and a length is seldom wrong.
+    Believed,
+}
+
 /// Cuts records out of an input.
 struct Cutter<'c> {
     content: &'c mut Unpacked,
@@ -256,6 +265,9 @@ impl<'c> Cutter<'c> {
         let at = self.content.offset();
         self.is_at_part = self.content.is_at_part();
         self.is_first = at == 0;
+        if !self.is_at_part {
+            self.content.note_shared_part();
+        }
         let content = self.record()?;
         Ok(Some(Cut {
             content,
@@ -418,11 +430,6 @@ impl<'c> Cutter<'c> {
         }
         match behind {
             Behind::Doubtful => Ok(Ok(whole)),
-            _ if is_alone => {
-                let length = self.content.buffered_in_part().len();
-                self.use_up(length)?;
-                Ok(Err(RawContent::Broken(WRONG_END.into())))
-            }
             _ => self.broken(whole, WRONG_END).map(Err),
         }
     }
@@ -450,17 +457,20 @@ impl<'c> Cutter<'c> {
         Ok(Err(RawContent::Broken(TOO_EARLY.into())))
     }
 
-    /// Whether the packed part that the record begins holds no other record, as far as so many bytes tell: it ends
-    /// within them, and there are other parts.
+    /// Whether the packed part that the record begins holds no other record: if all records so far had parts of their
+    /// own, or for the first one, if its part ends within so many bytes and another record follows.
     fn is_alone_in_part(&mut self, enough: usize) -> bool {
-        if !self.is_at_part {
+        if !self.is_at_part || self.content.has_shared_parts() {
             return false;
+        }
+        if !self.is_first {
+            return true;
         }
         match self.content.look_in_part(enough) {
             Ok(length) if length < enough => {
                 let bytes = self.content.look(length + 16).unwrap_or_default();
-                let next = bytes.get(length..).unwrap_or_default().trim_ascii_start();
-                begins_record(next) || next.is_empty() && !self.is_first
+                let next = bytes.get(length..).unwrap_or_default();
+                begins_record(next.trim_ascii_start())
             }
             _ => false,
         }
@@ -474,8 +484,12 @@ impl<'c> Cutter<'c> {
 
     /// What cannot be read as a record: these bytes, and everything up to the next one.
     fn broken(&mut self, length: usize, reason: &'static str) -> io::Result<RawContent> {
-        self.use_up(length)?;
-        self.pass_over_to_record()?;
+        if self.is_alone_in_part(self.most.saturating_add(1)) {
+            self.pass_over_part()?;
+        } else {
+            self.use_up(length)?;
+            self.pass_over_to_record()?;
+        }
         Ok(RawContent::Broken(reason.into()))
     }
 
@@ -484,17 +498,21 @@ impl<'c> Cutter<'c> {
     fn pass_over_long(&mut self, header: usize, length: u64) -> io::Result<Option<RawContent>> {
         self.use_up(header)?;
         let mut left = length;
+        // Only when so many bytes are left or fewer, a record that begins within them is looked at. So it is looked
+        // ahead at most twice.
+        let mut undecided = length;
         while left > 0 {
             if self.content.look(6)?.is_empty() {
                 return Ok(Some(RawContent::Broken(TOO_EARLY.into())));
             }
-            if has_type(self.look_at_header()?) {
-                if self.is_at_part && self.content.is_at_part() {
-                    return Ok(None);
-                }
-                if !self.may_go_on(left) {
-                    return Ok(Some(RawContent::Broken(TOO_LONG.into())));
-                }
+            let is_next_part = self.is_at_part && self.content.is_at_part();
+            if (is_next_part || left <= undecided) && has_type(self.look_at_header()?) {
+                undecided = match self.length_with(left) {
+                    _ if is_next_part => return Ok(None),
+                    Length::Wrong => return Ok(Some(RawContent::Broken(TOO_LONG.into()))),
+                    Length::Right => 0,
+                    Length::Believed => self.most as u64,
+                };
             }
             let used = self.to_line_of_w(left);
             self.use_up(used)?;
@@ -520,25 +538,26 @@ impl<'c> Cutter<'c> {
         Ok(self.content.buffered())
     }
 
-    /// Whether what begins as a record does can be content of a record of which so many bytes are left. It is if the
-    /// length of the record is right, or if the packed part ends with the record. As many bytes are looked at as a
-    /// record may have that is held. If that is not enough to tell, the length is believed: a page can be made long,
-    /// a length is seldom wrong.
-    fn may_go_on(&mut self, left: u64) -> bool {
+    /// Whether the length of a record is right of which so many bytes are left, and within which another one seems to
+    /// begin. As many bytes are looked at as a record may have that is held.
+    fn length_with(&mut self, left: u64) -> Length {
         let most = self.most.saturating_add(1);
         if self.is_alone_in_part(most) {
-            return true;
+            return Length::Right;
         }
         match usize::try_from(left) {
             Ok(left) if left <= most => {
                 let bytes = self.content.look(left + MOST_BEHIND).unwrap_or_default();
                 let rest = bytes.get(left..);
-                rest.is_some_and(|rest| behind(rest, true) == Some(Behind::Good))
+                match rest.and_then(|rest| behind(rest, true)) {
+                    Some(Behind::Good) => Length::Right,
+                    _ => Length::Wrong,
+                }
             }
-            _ => {
-                let bytes = self.content.look(most).unwrap_or_default();
-                bytes.len() >= most
-            }
+            _ => match self.content.look(most) {
+                Ok(bytes) if bytes.len() >= most => Length::Believed,
+                _ => Length::Wrong,
+            },
         }
     }
 
@@ -553,6 +572,17 @@ impl<'c> Cutter<'c> {
         match memchr::memmem::find(buffer, b"\nW") {
             Some(at) => at + 1,
             None => buffer.len(),
+        }
+    }
+
+    /// Passes over the rest of a packed part.
+    fn pass_over_part(&mut self) -> io::Result<()> {
+        loop {
+            let part = self.content.buffered_in_part().len();
+            self.use_up(part)?;
+            if self.content.look(1)?.is_empty() || self.content.is_at_part() {
+                return Ok(());
+            }
         }
     }
 

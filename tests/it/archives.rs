@@ -593,14 +593,22 @@ fn what_a_page_quotes_is_no_record() -> TestResult {
             std::fs::remove_file(&copy)?;
         }
     }
-    // A part that a record begins bounds it also if its length is wrong.
+    // A part that a record begins bounds it also if its length is wrong, or if it has none.
+    let mut damaged = vec![
+        String::from_utf8(records[1].clone())?
+            .replacen("Content-Length", "X", 1)
+            .into_bytes(),
+    ];
     for by in [-40, -3, 100, 100_000] {
+        damaged.push(with_wrong_length(&records[1], by)?);
+    }
+    for (index, damaged) in damaged.into_iter().enumerate() {
         let mut records = records.clone();
-        records[1] = with_wrong_length(&records[1], by)?;
+        records[1] = damaged;
         for (name, bytes) in stored(&records)?.into_iter().skip(1).take(2) {
             let input = folder.file(name, bytes)?;
             for most in ["1000", "1MB"] {
-                let what = format!("{name}, {by}, {most}");
+                let what = format!("{name}, {index}, {most}");
                 let read = run!("fingerprint", &input, "--json", "--max-record", most).json()?;
                 let has_forged = read.iter().any(|row| row["key"] == "https://bank.example/");
                 assert!(!has_forged, "{what}");
@@ -615,15 +623,20 @@ fn what_a_page_quotes_is_no_record() -> TestResult {
 /// Each line that begins as a record does was looked at with what is behind it: a megabyte took 15 seconds.
 #[test]
 fn lines_that_begin_as_records_do_cost_no_time() -> TestResult {
-    let lines = "WARC/1\n".repeat(40_000);
-    let page = format!("<p>\n{lines}");
-    let flood = response("http://a/flood", "Content-Type: text/html", page.as_bytes());
-    let good = response("http://a/good", "Content-Type: text/html", WORDS.as_bytes());
+    let html = "Content-Type: text/html";
+    let flood = |line: &str| {
+        let page = format!("<p>\n{}", line.repeat(300_000 / line.len()));
+        response("http://a/flood", html, page.as_bytes())
+    };
+    let bare = flood("WARC/1\n");
+    let headers = flood("WARC/1.0\nWARC-Type: response\n\n");
+    let good = response("http://a/good", html, WORDS.as_bytes());
     let folder = Folder::new()?;
     for (name, first) in [
-        ("whole.warc", flood.clone()),
-        ("cut.warc", flood[..flood.len() - 100].to_vec()),
-        ("short.warc", with_wrong_length(&flood, -40)?),
+        ("headers.warc", headers),
+        ("whole.warc", bare.clone()),
+        ("cut.warc", bare[..bare.len() - 100].to_vec()),
+        ("short.warc", with_wrong_length(&bare, -40)?),
     ] {
         let input = folder.file(name, [first, good.clone()].concat())?;
         for most in ["1k", "10MB"] {

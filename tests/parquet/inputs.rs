@@ -23,9 +23,9 @@ use simdb::ingest::{Event, Ingest, ReadOptions, Records};
 use simdb::{CreateOptions, Database};
 
 use crate::int96::write_int96;
-use crate::support::{Folder, TestResult, run, run_with_input, simdb};
+use crate::support::{Folder, Ran, TestResult, run, run_with_input, simdb};
 #[cfg(unix)]
-use crate::support::{LIMIT, Ran, within};
+use crate::support::{LIMIT, within};
 
 /// A text of which others differ in some words.
 fn text(i: u64) -> String {
@@ -101,6 +101,19 @@ pub(crate) fn write(
     writer.write(&batch)?;
     writer.close()?;
     Ok(())
+}
+
+fn ingest_with(
+    database: &Path,
+    input: &Path,
+    arguments: &[&str],
+) -> Result<Ran, Box<dyn std::error::Error>> {
+    let mut command = simdb();
+    command
+        .arg("ingest")
+        .args([database, input])
+        .args(arguments);
+    Ok(run_with_input(&mut command, b"")?)
 }
 
 /// All rows of a file, each as a text, with what the file says of itself.
@@ -386,13 +399,7 @@ fn a_file_of_which_no_row_could_be_a_document_is_refused_once() -> TestResult {
     for (columns, arguments, says) in refused {
         write(&input, columns, Compression::SNAPPY)?;
         let database = folder.path("d.simdb");
-        let mut command = simdb();
-        command
-            .arg("ingest")
-            .arg(&database)
-            .arg(&input)
-            .args(arguments);
-        let ran = run_with_input(&mut command, b"")?.expect(2);
+        let ran = ingest_with(&database, &input, arguments)?.expect(2);
         assert_eq!(ran.err.matches(says).count(), 1, "{}", ran.err);
         assert!(ran.err.contains("-field` names another of"), "{}", ran.err);
     }
@@ -812,13 +819,7 @@ fn keys_that_are_bytes_name_their_rows() -> TestResult {
         group.close()?;
         file.close()?;
         _ = fs::remove_file(&database);
-        let mut command = simdb();
-        command
-            .arg("ingest")
-            .arg(&database)
-            .arg(&input)
-            .args(arguments);
-        run_with_input(&mut command, b"")?.expect(0);
+        ingest_with(&database, &input, arguments)?.expect(0);
         let dumped = run!("dump", &database).expect(0).last()?;
         assert_eq!(dumped[key], value, "{kind}: {dumped}");
     }
