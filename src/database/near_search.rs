@@ -329,6 +329,10 @@ impl<'a> Probes<'a> {
                 for probe in &self.probes[start as usize..(end - lost) as usize] {
                     let (index, query) = of.queries[probe.query()];
                     candidates.each_near(query, of.max_distance, table, |found| {
+                        // Most queries find one fingerprint, in several tables.
+                        if near.is_empty() {
+                            self.reader.prefetch_posted(found.fingerprint);
+                        }
                         near.push((index, found));
                     });
                 }

@@ -94,11 +94,13 @@ fn each_within(rows: &[u64], query: u64, max_distance: u32, mut each: impl FnMut
         if least_distance_to(rows, query) > u64::from(max_distance) {
             continue;
         }
-        let mut from = 0;
-        while let Some(next) = next_within(&rows[from..], query, max_distance) {
-            let row = rows[from + next];
-            each(row, (row ^ query).count_ones());
-            from += next + 1;
+        for rows in rows.chunks(u64::BITS as usize) {
+            let mut within = all_within(rows, query, max_distance);
+            while within != 0 {
+                let row = rows[within.trailing_zeros() as usize];
+                each(row, (row ^ query).count_ones());
+                within &= within - 1;
+            }
         }
     }
 }
@@ -114,11 +116,20 @@ fn least_distance_to(rows: &[u64], query: u64) -> u64 {
     least_distance(rows, query)
 }
 
-/// The index of the first row within a distance of the query.
-#[multiversion(targets("x86_64+avx2+popcnt", "x86_64+popcnt", "aarch64+neon"))]
-fn next_within(rows: &[u64], query: u64, max_distance: u32) -> Option<usize> {
-    let is_within = |row: &u64| (row ^ query).count_ones() <= max_distance;
-    rows.iter().position(is_within)
+/// Which rows are within a distance of the query, of up to 64: the bits of a number, the lowest for the first row.
+#[multiversion(targets(
+    "x86_64+avx512f+avx512vl+avx512vpopcntdq+popcnt",
+    "x86_64+avx2+popcnt",
+    "x86_64+popcnt",
+    "aarch64+neon",
+))]
+fn all_within(rows: &[u64], query: u64, max_distance: u32) -> u64 {
+    let mut within = 0;
+    for (index, row) in rows.iter().enumerate() {
+        let is_within = (row ^ query).count_ones() <= max_distance;
+        within |= u64::from(is_within) << index;
+    }
+    within
 }
 
 /// Rows that differ in at most `flips` bits of a mask.

@@ -40,6 +40,12 @@ const FEW_RANGES: usize = 4;
 const FEW_SCOPES: usize = 4;
 
 impl Reader<'_> {
+    /// Fetches what [`posted`](Self::posted) reads first. So the processor waits for it while it compares what is left.
+    pub(crate) fn prefetch_posted(self, fingerprint: Fingerprint) {
+        self.set(POSTINGS)
+            .prefetch(*all_listed(fingerprint).start());
+    }
+
     /// The documents of each wanted fingerprint, in each of its scopes.
     pub(crate) fn posted(self, wanted: &[WantedPostings]) -> Result<Vec<Posted>> {
         posted(self.set(POSTINGS), wanted)

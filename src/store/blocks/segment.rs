@@ -53,6 +53,8 @@ pub(crate) struct Segment<R> {
 }
 
 impl<R: Row> Segment<R> {
+    const ROWS_PER_LINE: usize = LINE_BYTES / size_of::<R>();
+
     /// The rows that are put.
     #[inline]
     pub(crate) fn puts(&self) -> &[R] {
@@ -71,24 +73,30 @@ impl<R: Row> Segment<R> {
         self.prefixes.prefetch(first.prefix(), last.prefix());
     }
 
-    /// The indexes of the rows of a range that are put, perhaps with some of their neighbours.
+    /// The indexes of the rows of a range that are put, perhaps with some of their neighbours. These rows fill whole
+    /// lines of memory, but for the last row that is put: to compare all rows of a line takes less time than a branch
+    /// that the processor cannot predict.
     #[inline]
     pub(crate) fn around(&self, range: &RangeInclusive<R>) -> Range<usize> {
-        around(self.puts(), &self.prefixes, *range.start(), *range.end())
+        let around = around(self.puts(), &self.prefixes, *range.start(), *range.end());
+        let line = Self::ROWS_PER_LINE;
+        let end = around.end.next_multiple_of(line).min(self.puts);
+        around.start / line * line..end
     }
 
     /// Fetches these rows.
     #[inline]
     pub(crate) fn prefetch_rows(&self, around: &Range<usize>) {
-        let line = LINE_BYTES / size_of::<R>();
-        let end = around.end.min(around.start + MOST_LINES * line);
-        let mut index = around.start;
-        while index < end {
+        let line = Self::ROWS_PER_LINE;
+        // Most ranges have one line or two. A loop over these ends where the processor cannot predict it.
+        let last = around.end.saturating_sub(1);
+        prefetch_at(&self.rows, around.start);
+        prefetch_at(&self.rows, last);
+        let mut index = around.start + line;
+        let end = last.min(around.start + MOST_LINES * line);
+        while index + line <= end {
             prefetch_at(&self.rows, index);
             index += line;
-        }
-        if let Some(last) = around.end.checked_sub(1) {
-            prefetch_at(&self.rows, last);
         }
     }
 
@@ -101,12 +109,6 @@ impl<R: Row> Segment<R> {
     /// The memory that it takes, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.rows.memory_bytes() + self.prefixes.memory_bytes()
-    }
-
-    /// Fetches what [`prefetch_index`](Self::prefetch_index) reads.
-    #[inline]
-    pub(crate) fn prefetch(&self) {
-        prefetch(self);
     }
 }
 
@@ -162,5 +164,29 @@ impl<R> Block<'_, R> {
             Self::Resident(_, marks) => marks,
             Self::Read(lists) => &lists.marks,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_comes_with_the_rest_of_its_lines_and_with_nothing_that_is_marked() {
+        let rows: Vec<u64> = (0..1003).map(|row| row << 40).collect();
+        let mut builder = SegmentBuilder::new(rows.len() + 1);
+        builder.add(&rows, &[77]);
+        let segment = builder.finish();
+        for first in (0..1003).step_by(7) {
+            for last in [first, first + 1, first + 30, 1002] {
+                let around = segment.around(&(first << 40..=last << 40));
+                let wanted = first as usize..(last as usize + 1).min(rows.len());
+                assert!(around.start <= wanted.start && wanted.end <= around.end);
+                assert_eq!(around.start % 8, 0);
+                assert!(around.end % 8 == 0 || around.end == rows.len());
+                segment.prefetch_rows(&around);
+            }
+        }
+        assert_eq!(segment.marks(), [77]);
     }
 }

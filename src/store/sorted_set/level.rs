@@ -518,7 +518,7 @@ impl<R: Row> Level<R> {
     }
 
     /// The segment of a chunk, if it is in memory. It takes no lock.
-    fn segment<'g>(&self, chunk: usize, guard: &'g Guard) -> Option<&'g Segment<R>> {
+    pub(super) fn segment<'g>(&self, chunk: usize, guard: &'g Guard) -> Option<&'g Segment<R>> {
         self.residence(chunk)?.segment(guard)
     }
 

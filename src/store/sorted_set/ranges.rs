@@ -4,7 +4,7 @@
 //! the range from the segment of the chunk. If that is not in memory, read the blocks of the range. Then give the rows
 //! of the runs in memory.
 //!
-//! The cost of that is waiting for memory: for the segment, for its index, for the rows. So the code departs from the
+//! The cost of that is waiting for memory: for the index of the segment, then for the rows. So the code departs from the
 //! plain algorithm in two ways.
 //!
 //! First, some ranges take a step together, in a short loop, while those added before take the next step. A step
@@ -30,7 +30,6 @@ use super::set_reader::SetReader;
 use crate::error::{Error, Result};
 use crate::metrics::Tally;
 use crate::store::blocks::{BlockCache, BlockId, Entry, Lists, Residence, Row, Segment, SetBlocks};
-use crate::store::lookup::prefetch;
 
 /// The number of ranges, or of their parts, that are read together.
 const TOGETHER: usize = 24;
@@ -81,8 +80,7 @@ pub(crate) struct RangeReader<'a, 'g, R: Row, T, F> {
     /// Of each run its puts, and its marks if they are wanted. These lists are on the stack: to allocate them took a
     /// tenth of the time of a query.
     runs: SmallVec<[InRun<'a, R, T>; TOGETHER]>,
-    levels: SmallVec<[InLevel<'a, R, T>; TOGETHER]>,
-    /// The ranges whose segments are found. Of the first `placed` of them, the places in the segments are known too.
+    /// The ranges in levels whose segments are in memory. Of the first `placed`, the places in the segments are known.
     /// Twice [`TOGETHER`] are few enough for the stack.
     segments: SmallVec<[InSegment<'g, R, T>; 64]>,
     placed: usize,
@@ -165,7 +163,6 @@ where
             each,
             guard,
             runs: SmallVec::new(),
-            levels: SmallVec::new(),
             segments: SmallVec::new(),
             placed: 0,
             absent: Vec::new(),
@@ -227,19 +224,44 @@ where
                     let Some(here) = Here::new(level, level.chunk_of(range.first)) else {
                         continue;
                     };
-                    prefetch(here.residence);
                     known = Some((range.first, here));
                     here
                 }
             };
-            self.levels.push(InLevel {
+            self.add_parts(InLevel {
                 range,
                 level,
                 blocks,
                 here,
             });
-            if self.levels.len() == TOGETHER {
+        }
+    }
+
+    /// Adds the parts of a range in a chunk and in those behind it.
+    #[inline]
+    fn add_parts(&mut self, of: InLevel<'a, R, T>) {
+        let range = of.range;
+        let mut here = of.here;
+        loop {
+            if let Some(segment) = here.residence.segment(self.guard) {
+                segment.prefetch_index(range.first, range.last);
+                self.segments.push(InSegment {
+                    range,
+                    segment,
+                    around: 0..0,
+                });
+            } else {
+                self.absent.push(InLevel { here, ..of });
+            }
+            if self.segments.len() - self.placed >= TOGETHER || self.absent.len() >= MOST_ABSENT {
                 self.read();
+            }
+            if here.high >= range.last {
+                break;
+            }
+            match Here::new(of.level, here.chunk + 1) {
+                Some(next) => here = next,
+                None => break,
             }
         }
     }
@@ -268,7 +290,7 @@ where
 
     /// Reads what is left, and says what was read.
     pub(crate) fn finish(&mut self) -> Result<Reading<T>> {
-        while !(self.runs.is_empty() && self.levels.is_empty() && self.segments.is_empty()) {
+        while !(self.runs.is_empty() && self.segments.is_empty()) {
             self.read();
         }
         if !self.absent.is_empty() {
@@ -314,38 +336,6 @@ where
         if self.absent.len() >= MOST_ABSENT {
             self.read_absent();
         }
-        self.find_segments();
-        for of in &self.segments[self.placed..] {
-            of.segment.prefetch_index(of.range.first, of.range.last);
-        }
-    }
-
-    /// Finds the segments of the ranges of levels.
-    #[inline]
-    fn find_segments(&mut self) {
-        for of in &self.levels {
-            let mut here = of.here;
-            loop {
-                if let Some(segment) = here.residence.segment(self.guard) {
-                    segment.prefetch();
-                    self.segments.push(InSegment {
-                        range: of.range,
-                        segment,
-                        around: 0..0,
-                    });
-                } else {
-                    self.absent.push(InLevel { here, ..*of });
-                }
-                if here.high >= of.range.last {
-                    break;
-                }
-                match Here::new(of.level, here.chunk + 1) {
-                    Some(next) => here = next,
-                    None => break,
-                }
-            }
-        }
-        self.levels.clear();
     }
 
     /// Gives the rows of the segments whose place is known.

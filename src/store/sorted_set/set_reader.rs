@@ -30,6 +30,16 @@ impl<'a, R: Row> SetReader<'a, R> {
         written.iter().rev().chain(self.set.runs())
     }
 
+    /// Fetches what a search for a row reads first in each level.
+    pub(crate) fn prefetch(&self, row: R) {
+        let guard = Guard::new();
+        for SetLevel { level, .. } in &self.set.levels {
+            if let Some(segment) = level.segment(level.chunk_of(row), &guard) {
+                segment.prefetch_index(row, row);
+            }
+        }
+    }
+
     /// The rows that the transaction wrote last and has not sorted.
     fn unsorted(&self) -> (&'a [R], &'a [R]) {
         match self.overlay {
