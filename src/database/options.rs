@@ -250,9 +250,10 @@ impl CreateOptions {
     /// The sizes include sketches of the chosen size. The plans come from the fewest tables to the most, and one
     /// of them is preferred. `sample` may have
     /// fingerprints that show how unevenly the documents' fingerprints are spread. Some hundred thousand
-    /// are enough. If it is empty, fingerprints are taken to be uniform.
+    /// are enough. If it is empty, fingerprints are taken to be uniform. A max distance above 64, which creation
+    /// refuses, counts as 64.
     pub fn plans(&self, sample: &[Fingerprint]) -> Vec<PlanEstimate> {
-        let distance = self.chosen_distance();
+        let distance = self.chosen_distance().min(Fingerprint::BITS);
         let all = plan::plans_and_estimates(self.expected_documents, distance, self.prefer, sample);
         let sketch_bytes = match self.chosen_sketch_size() {
             SketchSize::None => 0.0,

@@ -308,8 +308,11 @@ impl Snapshot {
     /// A block of documents is read for each, and those in which all are deleted.
     pub fn sample(&self, most: usize) -> Result<Vec<Document>> {
         let stored = self.stored()?;
+        let numbers = stored.reader().counters().next_document;
+        // There are no more documents than numbers.
+        let most = most.min(usize::try_from(numbers).unwrap_or(usize::MAX));
         let mut sample = Vec::with_capacity(most.min(1 << 16));
-        let all = u128::from(stored.reader().counters().next_document);
+        let all = u128::from(numbers);
         let mut behind = DocumentNumber::MIN;
         let mut end = 0;
         for index in 0..most {

@@ -162,7 +162,8 @@ fn count_found<R: SetRow>(
     let KnownPrefixes { known, unknown } = known_prefixes(reader, behind)?;
     let mut known: Vec<(u64, u64)> = known.into_iter().collect();
     known.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
-    let most_counted = COUNTED_AT_LEAST + COUNTED_PER_WANTED * wanted.most;
+    let most_counted = COUNTED_PER_WANTED.saturating_mul(wanted.most);
+    let most_counted = most_counted.saturating_add(COUNTED_AT_LEAST);
     for (index, &(prefix, rows)) in known.iter().enumerate() {
         let most = rows + unknown;
         if top.has_all_from(most) {

@@ -42,6 +42,33 @@ fn options_as_large_as_possible_are_taken() -> TestResult {
     Ok(())
 }
 
+/// A sample went through all numbers up to the one that was asked for, and was never done. Eight times the groups that
+/// were asked for was a number too large for its type. Probes for plans at a distance that there is not took all memory.
+#[test]
+fn the_greatest_number_asks_for_all_there_are() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    insert_all(
+        &database,
+        (0..1_000).map(|i| document(i.to_string(), i % 7)),
+    )?;
+    let snapshot = database.snapshot()?;
+    for most in [1_001, usize::MAX] {
+        assert_eq!(snapshot.sample(most)?.len(), 1_000);
+        let groups = snapshot.largest_groups(most, 0)?;
+        assert_eq!(groups.groups.len(), 7);
+        let prefixes = snapshot.fullest_prefixes(most)?;
+        assert!(!prefixes.prefixes.is_empty());
+    }
+    let query = Query::new(Fingerprint::from_bits(0)).nearest(usize::MAX);
+    assert_eq!(snapshot.query(&query)?.total(), 1_000);
+    let plans = |distance| CreateOptions::new().max_distance(distance).plans(&[]);
+    for distance in [65, u32::MAX] {
+        assert_eq!(plans(distance), plans(64));
+    }
+    Ok(())
+}
+
 /// From a distance of 18 on, creation took longer and longer: over a minute at 32. With this number of
 /// documents it panicked at 64.
 #[test]
