@@ -261,8 +261,7 @@ impl<'a> Reader<'a> {
     /// An estimate of the number of distinct fingerprints. Repetitions and deletions that are not merged
     /// are miscounted.
     pub(crate) fn fingerprints(self) -> u64 {
-        let (puts, marks) = self.view.state().sets[permuted(0)].rows();
-        puts.saturating_sub(marks)
+        self.view.state().sets[permuted(0)].rows_left()
     }
 
     /// The first number that a document may have that was seen at `since` or later. `None` if there is no such

@@ -133,7 +133,6 @@ impl Statistics {
         let settings = view.settings();
         let state = view.state();
         let (levels, marks) = state.sets.levels_and_marks();
-        let (put, marked) = state.sets[permuted(0)].rows();
         let cache = CacheUse::new(&shared.limit, state);
         let mut sets = Vec::new();
         for any in state.sets.sets() {
@@ -144,7 +143,7 @@ impl Statistics {
         Ok(Self {
             documents: state.counters.documents,
             too_short: state.counters.too_short,
-            fingerprints: put.saturating_sub(marked),
+            fingerprints: state.sets[permuted(0)].rows_left(),
             file_bytes: metadata.len(),
             allocated_bytes: allocated_bytes(&metadata),
             format_version: FORMAT_VERSION,

@@ -135,6 +135,20 @@ impl<R: Row> SortedSet<R> {
         (puts, marks)
     }
 
+    /// About the number of rows that are in the set. Of the marks of a source, no more count than the older sources have
+    /// rows: one whose row was put and marked in the same source marks nothing.
+    pub(crate) fn rows_left(&self) -> u64 {
+        let mut left = 0u64;
+        for SetLevel { level, .. } in self.levels.iter().rev() {
+            let (puts, marks) = level.rows();
+            left = left.saturating_sub(marks) + puts;
+        }
+        for run in self.frozen.iter().chain(&self.recent) {
+            left = left.saturating_sub(run.marks().len() as u64) + run.puts().len() as u64;
+        }
+        left
+    }
+
     /// The most memory that its segments take if all are in memory, in bytes, as if the rows of the runs were in
     /// segments too.
     pub(crate) fn segment_bytes(&self) -> u64 {
