@@ -25,7 +25,8 @@ impl Database {
     /// # Errors
     ///
     /// * [`Error::InUse`](crate::Error::InUse) while a snapshot or transaction of this handle is open, unless the
-    ///   database is open read-only. [`Snapshot::check_with`] checks a database that others use.
+    ///   database is open read-only, and within the progress of a compaction. [`Snapshot::check_with`] checks a
+    ///   database that others use.
     /// * [`Error::OutcomeUnknown`](crate::Error::OutcomeUnknown) if an earlier commit or a merge could not be written.
     /// * [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
     ///

@@ -1,5 +1,6 @@
 //! The library as a crawler uses it. Each test is about a promise of an operation.
 
+use std::ops::ControlFlow;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -593,6 +594,13 @@ fn check_needs_the_database_for_itself() -> TestResult {
         "{refused:?}"
     );
     drop(txn);
+    // It waited for the compaction that waited for it.
+    let compacted = database.compact(|_, _| {
+        let refused = database.check();
+        assert!(matches!(refused, Err(Error::InUse { .. })), "{refused:?}");
+        ControlFlow::Break(())
+    });
+    assert!(matches!(compacted, Err(Error::Interrupted)));
     assert_sound(&database)?;
     Ok(())
 }

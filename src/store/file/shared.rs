@@ -316,6 +316,10 @@ impl Shared {
     /// commit, if there is one.
     pub(crate) fn check_pages(&self) -> Result<bool> {
         self.ensure_usable()?;
+        // A compaction, whose progress asks for this, would be waited for without end.
+        if self.turns.is_used_here() {
+            return Err(self.in_use());
+        }
         let _merging = self.merging.lock();
         let _gate = self.gate.lock();
         self.ensure_certain()?;
