@@ -1,5 +1,6 @@
 //! Policy: which documents count as near-duplicates of a new one, and what happens then.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::near::{Failure, Filter, Near, Order, Verify};
@@ -108,6 +109,18 @@ impl Policy {
         }
     }
 
+    /// The policy for a thread that others wait for: a panic of its function is an error. The hook of the process has
+    /// printed it.
+    pub(super) fn catching_panics(mut self) -> Self {
+        if let Some(Verify::Pair(verify)) = self.filter.verify.take() {
+            self = self.verify(move |new, stored| {
+                let verified = catch_unwind(AssertUnwindSafe(|| verify(new, stored)));
+                verified.unwrap_or_else(|_| Err("the function panicked".into()))
+            });
+        }
+        self
+    }
+
     /// Whether a document that is not stored is counted in its nearest match.
     #[cfg(feature = "ingest")]
     pub(crate) fn counts(&self) -> bool {
@@ -177,7 +190,7 @@ impl Policy {
     /// the database. If it fails, the new document gets the error and is not stored, and nothing is changed.
     /// [`insert_batch_if_new`](crate::WriteTxn::insert_batch_if_new) ends there. With
     /// [`insert_each_if_new`](crate::WriteTxn::insert_each_if_new) and a [`Writer`](crate::Writer), other documents
-    /// go on.
+    /// go on. In a writer, whose thread many wait for, a panic of the function is such a failure.
     #[must_use]
     pub fn verify(
         mut self,

@@ -150,6 +150,9 @@ impl<T> fmt::Debug for Ticket<T> {
     }
 }
 
+/// Whoever waits for an answer that is taken would wait for ever.
+const TAKEN: &str = "a ticket was asked after it had given its answer";
+
 /// Is called with an answer, on the writer's thread.
 type Callback<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
@@ -186,6 +189,7 @@ impl<T> Answer<T> {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, State::Taken) {
             State::Given(result) => Some(result),
+            State::Taken => panic!("{TAKEN}"),
             other => {
                 *state = other;
                 None
@@ -212,7 +216,7 @@ impl<T> Answer<T> {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, State::Taken) {
             State::Given(result) => Poll::Ready(result),
-            State::Taken => panic!("a ticket was polled after it had given its answer"),
+            State::Taken => panic!("{TAKEN}"),
             _ => {
                 *state = State::Open(Some(context.waker().clone()));
                 Poll::Pending

@@ -248,7 +248,8 @@ impl Writer {
 }
 
 fn insertion(submission: Submission, policy: &Policy, promise: Promise<Verdict>) -> Work {
-    Work::Insert(Box::new((submission, policy.clone())), promise)
+    let policy = policy.clone().catching_panics();
+    Work::Insert(Box::new((submission, policy)), promise)
 }
 
 impl fmt::Debug for Writer {

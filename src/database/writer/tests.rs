@@ -1,7 +1,10 @@
 //! A writer on a disk that fails.
 
+use std::future::Future;
 use std::ops::Range;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -119,4 +122,45 @@ fn a_callback_that_panics_does_not_end_the_writer() -> Result<()> {
     writer.insert_if_new(&document(1), &Policy::link())?;
     assert_eq!(stored(&database, 0..2)?, [true, true]);
     Ok(())
+}
+
+/// All whose documents were in the queue got no verdict, and no document was taken any more.
+#[test]
+fn a_verification_that_panics_fails_alone() -> Result<()> {
+    let folder = folder();
+    let database = database(&folder)?;
+    for answers in [Answers::Durable, Answers::Decided] {
+        let options = WriterOptions::new().max_age(Duration::from_secs(3_600));
+        let writer = database.writer(options.answers(answers))?;
+        let panics =
+            Policy::skip().verify(|_, _| std::panic::resume_unwind(Box::new("a verification")));
+        let before = writer.submit(document(0), &Policy::link())?;
+        let near = Document::new("near", document(0).fingerprint());
+        let refused = writer.submit(near, &panics)?;
+        let after = writer.submit(document(1), &Policy::link())?;
+        writer.flush()?;
+        assert!(before.wait().is_ok() && after.wait().is_ok());
+        let refused = refused.wait();
+        assert!(matches!(refused, Err(Error::Verify(_))), "{refused:?}");
+        assert_eq!(stored(&database, 0..2)?, [true, true]);
+        writer.close()?;
+    }
+    Ok(())
+}
+
+/// It waited for an answer that would never come.
+#[test]
+#[should_panic = "a ticket was asked after it had given its answer"]
+fn an_answer_that_was_taken_is_not_waited_for() {
+    let folder = folder();
+    let database = database(&folder).expect("a database can be made");
+    let options = WriterOptions::new();
+    let writer = database.writer(options).expect("a writer can be made");
+    let mut ticket = writer
+        .submit(document(0), &Policy::link())
+        .expect("it is taken");
+    writer.flush().expect("it is stored");
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(Pin::new(&mut ticket).poll(&mut context).is_ready());
+    _ = ticket.wait();
 }
