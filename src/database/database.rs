@@ -92,11 +92,7 @@ impl Database {
         let settings = options.settings()?;
         let (limit, sizes) = options.open.limits();
         let path = path.as_ref();
-        // Else an empty database would be left behind that was not asked for.
-        #[cfg(feature = "serve")]
-        if let Some(Listen { ensure_free, .. }) = options.open.listener {
-            ensure_free(path)?;
-        }
+        options.open.ensure_new_can_be_served(path)?;
         let store = Store::create(path, &settings, limit, sizes)?;
         Self::with_listener(store, &options.open)
     }

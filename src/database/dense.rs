@@ -71,6 +71,7 @@ impl Database {
             path: path.to_owned(),
             source: source.into(),
         })?;
+        options.open.ensure_new_can_be_served(&path)?;
         let (_, sizes) = options.open.limits();
         Store::build(
             &path,

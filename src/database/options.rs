@@ -2,8 +2,11 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
 
 use super::database::Database;
+#[cfg(feature = "serve")]
+use super::listener::Listen;
 use super::near::NearBounds;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -374,7 +377,7 @@ pub struct OpenOptions {
     sizes: Sizes,
     /// Opened with the database.
     #[cfg(feature = "serve")]
-    pub(crate) listener: Option<super::listener::Listen>,
+    pub(crate) listener: Option<Listen>,
 }
 
 impl Default for OpenOptions {
@@ -435,6 +438,18 @@ impl OpenOptions {
     pub fn recent_documents(mut self, recent_documents: usize) -> Self {
         self.recent_documents = Some(recent_documents.clamp(1, MOST_RECENT_DOCUMENTS));
         self
+    }
+
+    /// Refuses a database that is yet to be made, if it is to be served and cannot. Else one would be left behind that
+    /// could not be opened.
+    pub(super) fn ensure_new_can_be_served(&self, path: &Path) -> Result<()> {
+        #[cfg(feature = "serve")]
+        if let Some(Listen { ensure_free, .. }) = self.listener {
+            ensure_free(path)?;
+        }
+        #[cfg(not(feature = "serve"))]
+        let _ = path;
+        Ok(())
     }
 
     /// The limit of the cache, by the memory that the process may have now, and the sizes with it.

@@ -1148,12 +1148,19 @@ fn a_database_whose_socket_is_taken_is_not_created() -> TestResult {
         matches!(refused, Err(Error::AlreadyExists { .. })),
         "{refused:?}"
     );
+    let build = || Database::build(&path, &external().serve(true), [], 0);
+    let refused = build();
+    assert!(
+        matches!(refused, Err(Error::AlreadyExists { .. })),
+        "{refused:?}"
+    );
     assert!(!path.exists());
     fs::remove_file(&taken)?;
     let _listener = UnixListener::bind(&taken)?;
     run!("serve", &path)
         .expect(2)
         .says("another process listens there");
+    assert!(build().is_err());
     assert!(!path.exists());
     Ok(())
 }
