@@ -220,6 +220,17 @@ pub enum Error {
         /// The most it may have.
         max_units: usize,
     },
+    /// A question or a document is too long to be sent to the process that has the database open.
+    RequestLength {
+        /// The bytes of the request.
+        bytes: usize,
+        /// The texts of the request, such as the names of scopes.
+        texts: usize,
+        /// The most bytes it may have.
+        max_bytes: usize,
+        /// The most texts it may have.
+        max_texts: usize,
+    },
     /// A text is too long to be sent to the process that has the database open.
     TextLength {
         /// The bytes of the text.
@@ -471,6 +482,7 @@ impl Error {
             | Self::SketchSizes { .. }
             | Self::TooManyUnits { .. }
             | Self::TextLength { .. }
+            | Self::RequestLength { .. }
             | Self::FeatureWeight { .. }
             | Self::NoSketch
             | Self::SketchMissing { .. }

@@ -148,6 +148,11 @@ impl fmt::Display for Error {
                 "the text has more than {max_units} paragraphs or sentences: give it in parts, or in units that are \
                  larger"
             ),
+            Self::RequestLength { bytes, texts, max_bytes, max_texts } => write!(
+                f,
+                "the request has {bytes} bytes and {texts} texts, and at most {max_bytes} bytes and {max_texts} texts \
+                 can be sent to the process that has the database open: name fewer scopes, or ask in that process"
+            ),
             Self::TextLength { given, max } => write!(
                 f,
                 "the text has {given} bytes, and at most {max} can be sent to the process that has the database open: \

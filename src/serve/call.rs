@@ -352,7 +352,7 @@ fn expire(rest: &mut Arguments<'_>) -> Result<Call, Refusal> {
 ///
 /// # Errors
 ///
-/// [`Error::NotSendable`] for a policy with a function.
+/// [`Error::NotSendable`] for a policy with a function, and [`Error::RequestLength`].
 pub(crate) fn add_request(document: &Document, policy: &Policy) -> Result<Vec<u8>> {
     let mut request = RequestWriter::default();
     request.text("SIM.ADD");
@@ -387,23 +387,28 @@ pub(crate) fn add_request(document: &Document, policy: &Policy) -> Result<Vec<u8
         write_option(&mut request, "KEEP", &policy.keep);
     }
     write_filter(&mut request, &policy.filter)?;
-    Ok(request.finish())
+    request.finish()
 }
 
 /// A request for what is near.
 ///
 /// # Errors
 ///
-/// [`Error::NotSendable`] for a query with a function.
+/// [`Error::NotSendable`] for a query with a function, and [`Error::RequestLength`].
 pub(crate) fn query_request(query: &Query) -> Result<Vec<u8>> {
     let mut request = RequestWriter::default();
     write_option(&mut request, "SIM.QUERY", &query.fingerprint());
     write_sketch(&mut request, query.sketch());
     write_filter(&mut request, &query.filter)?;
-    Ok(request.finish())
+    request.finish()
 }
 
-pub(crate) fn expire_request(expiry: &Expiry) -> Vec<u8> {
+/// A request to remove what an expiry names.
+///
+/// # Errors
+///
+/// [`Error::RequestLength`].
+pub(crate) fn expire_request(expiry: &Expiry) -> Result<Vec<u8>> {
     let mut request = RequestWriter::default();
     request.text("SIM.EXPIRE");
     if let Some(before) = expiry.before.map(UnixSeconds::unchecked) {
@@ -416,14 +421,15 @@ pub(crate) fn expire_request(expiry: &Expiry) -> Vec<u8> {
     request.finish()
 }
 
-/// A request of a name, and perhaps a key.
+/// A request of a name, and perhaps a key, which a document can have.
 pub(crate) fn plain_request(name: &str, key: Option<&[u8]>) -> Vec<u8> {
     let mut request = RequestWriter::default();
     request.text(name);
     if let Some(key) = key {
         request.text(key);
     }
-    request.finish()
+    let request = request.finish();
+    request.expect("a name and a key are short")
 }
 
 pub(super) fn write_option(
@@ -500,7 +506,7 @@ mod tests {
             Call::Overlap(text, query) => crate::serve::overlap::overlap_request(text, query)?,
             Call::Get(key) => plain_request("SIM.GET", Some(key)),
             Call::Delete(key) => plain_request("sim.del", Some(key)),
-            Call::Expire(expiry) => expire_request(expiry),
+            Call::Expire(expiry) => expire_request(expiry)?,
             Call::Flush => plain_request("SIM.FLUSH", None),
             Call::Info => plain_request("Sim.Info", None),
         };

@@ -214,14 +214,13 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// * [`Error::NotSendable`] for a policy with a function.
+    /// * [`Error::NotSendable`] for a policy with a function, and [`Error::RequestLength`] for one of very many scopes.
     /// * [`Error::Closed`] after [`close`](Self::close), and [`Error::Forked`] in a forked process.
     /// * [`Error::Interrupted`], as [`ClientOptions::stop_when`] says. It is not known then whether it was submitted.
     ///
     /// The bounds of the document and of the policy are checked when it is decided. Their errors are in the answer.
     pub fn submit(&self, document: &Document, policy: &Policy) -> Result<ClientTicket> {
-        let place = self.send(add_request(document, policy)?)?;
-        Ok(self.ticket(place, document.sketch(), read_verdict))
+        self.submit_document(document, policy, true)
     }
 
     /// Submits a document, and waits for the verdict.
@@ -246,8 +245,7 @@ impl Client {
         let mut tickets = VecDeque::new();
         let mut verdicts = Vec::new();
         for document in documents {
-            let place = self.shared.submit(add_request(document, policy)?, false)?;
-            tickets.push_back(self.ticket(place, document.sketch(), read_verdict));
+            tickets.push_back(self.submit_document(document, policy, false)?);
             // Answers that are there take no memory twice.
             if tickets.len() >= MOST_WAITING {
                 verdicts.extend(tickets.drain(..MOST_WAITING / 2).map(ClientTicket::wait));
@@ -275,7 +273,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// * [`Error::NotSendable`] for a query with a function.
+    /// * [`Error::NotSendable`] for a query with a function, and [`Error::RequestLength`] for one of very many scopes.
     /// * Those of [`ClientTicket::wait`].
     pub fn query(&self, query: &Query) -> Result<Matches> {
         let place = self.send(query_request(query)?)?;
@@ -287,7 +285,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// * [`Error::TextLength`] for a text of more than 960 KiB.
+    /// * [`Error::TextLength`] for a text of more than 960 KiB, and [`Error::RequestLength`] for very many scopes.
     /// * Those of [`ClientTicket::wait`].
     #[cfg(feature = "ingest")]
     pub fn overlap(&self, text: &str, query: &OverlapQuery) -> Result<Overlap> {
@@ -339,12 +337,12 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Those of [`ClientTicket::wait`].
+    /// [`Error::RequestLength`] for very many scopes, and those of [`ClientTicket::wait`].
     pub fn expire(&self, expiry: &Expiry) -> Result<u64> {
         if *expiry == Expiry::new() {
             return Ok(0);
         }
-        let place = self.send(expire_request(expiry))?;
+        let place = self.send(expire_request(expiry)?)?;
         self.ticket(place, None, |value, _| read_number(value))
             .wait()
     }
@@ -370,6 +368,22 @@ impl Client {
     pub fn close(&self) -> Result<()> {
         self.shared.process.ensure_here()?;
         self.shared.close()
+    }
+
+    fn submit_document(
+        &self,
+        document: &Document,
+        policy: &Policy,
+        at_once: bool,
+    ) -> Result<ClientTicket> {
+        let place = match (add_request(document, policy), document.validate()) {
+            // It is not even sent, and gets its error as one that is refused there.
+            (Err(Error::RequestLength { .. }), Err(error)) => {
+                Arc::new(Mutex::new(Some(Err(error))))
+            }
+            (request, _) => self.shared.submit(request?, at_once)?,
+        };
+        Ok(self.ticket(place, document.sketch(), read_verdict))
     }
 
     fn send(&self, request: Vec<u8>) -> Result<AnswerPlace> {

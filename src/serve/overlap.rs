@@ -43,7 +43,7 @@ pub(super) fn read_call(rest: &mut Arguments<'_>) -> std::result::Result<Call, R
 ///
 /// # Errors
 ///
-/// [`Error::TextLength`] for a text longer than a request can be.
+/// [`Error::TextLength`] for a text longer than a request can be, and [`Error::RequestLength`].
 pub(super) fn overlap_request(text: &str, query: &OverlapQuery) -> Result<Vec<u8>> {
     if text.len() > MOST_TEXT_BYTES {
         return Err(Error::TextLength {
@@ -68,7 +68,7 @@ pub(super) fn overlap_request(text: &str, query: &OverlapQuery) -> Result<Vec<u8
     }
     write_option(&mut request, "LIMIT", limit);
     write_near(&mut request, near);
-    Ok(request.finish())
+    request.finish()
 }
 
 /// Writes an answer.

@@ -10,6 +10,8 @@ use std::str;
 
 use smallvec::SmallVec;
 
+use crate::error::Error;
+
 /// The longest request (bytes).
 pub(crate) const MOST_REQUEST_BYTES: usize = 1 << 20;
 /// The most texts of a request.
@@ -121,11 +123,23 @@ impl RequestWriter {
     }
 
     /// The whole request.
-    pub(crate) fn finish(self) -> Vec<u8> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RequestLength`] for one that [`find_request`] would not take.
+    pub(crate) fn finish(self) -> Result<Vec<u8>, Error> {
         let mut request = Vec::with_capacity(self.texts.len() + 8);
         push_length(&mut request, b'*', self.count);
         request.extend_from_slice(&self.texts);
-        request
+        if request.len() > MOST_REQUEST_BYTES || self.count > MOST_ARGUMENTS {
+            return Err(Error::RequestLength {
+                bytes: request.len(),
+                texts: self.count,
+                max_bytes: MOST_REQUEST_BYTES,
+                max_texts: MOST_ARGUMENTS,
+            });
+        }
+        Ok(request)
     }
 }
 
@@ -373,12 +387,12 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_read_when_all_of_it_has_come() -> Result<(), String> {
+    fn a_request_is_read_when_all_of_it_has_come() -> Result<(), Box<dyn std::error::Error>> {
         let mut writer = RequestWriter::default();
         for text in [&b"SIM.GET"[..], b"a\r\nb\xff", b""] {
             writer.text(text);
         }
-        let bytes = writer.finish();
+        let bytes = writer.finish()?;
         assert_eq!(
             bytes,
             b"*3\r\n$7\r\nSIM.GET\r\n$5\r\na\r\nb\xff\r\n$0\r\n\r\n"

@@ -220,6 +220,56 @@ fn errors_of_the_owner_have_their_kind_and_concern_one_document() -> TestResult 
     Ok(())
 }
 
+/// The owner ended the connection at such a request. It was sent again and again, until everything that this client had
+/// submitted was told to be not answered, since the owner had ended six times.
+#[test]
+fn what_is_too_long_to_be_sent_fails_alone() -> TestResult {
+    let folder = Folder::new()?;
+    let database = Database::create(folder.path("d.simdb"), &external().serve(true))?;
+    let client = Client::connect(database.path(), &patient())?;
+    let before = client.submit(&document("a", 1), &Policy::link())?;
+    let long = [
+        document("long payload", 1).with_payload(vec![7; 2 << 20]),
+        document("k".repeat(2 << 20), 1),
+        document("long scope", 1).with_scope("x".repeat(2 << 20)),
+    ];
+    for verdict in client.insert_each_if_new(&long, &Policy::link())? {
+        let refused = verdict.map_err(|error| error.kind());
+        assert_eq!(refused, Err(ErrorKind::Input));
+    }
+    // Too many names, and too many bytes.
+    for scopes in [vec!["x".to_owned(); 1 << 16], vec!["x".repeat(255); 5_000]] {
+        let scopes = scopes
+            .iter()
+            .enumerate()
+            .map(|(i, scope)| format!("{scope}{i}"));
+        let scopes: Vec<String> = scopes.collect();
+        let near = Near::new().scopes(&scopes);
+        let refused = [
+            client.expire(&Expiry::new().scopes(&scopes)).map(drop),
+            client
+                .query(&Query::new(Fingerprint::from_bits(1)).near(near.clone()))
+                .map(drop),
+            client
+                .insert_if_new(&document("b", 1), &Policy::link().near(near))
+                .map(drop),
+        ];
+        for refused in refused {
+            assert!(
+                matches!(refused, Err(Error::RequestLength { .. })),
+                "{refused:?}"
+            );
+        }
+    }
+    assert!(!before.wait()?.is_duplicate());
+    assert!(
+        client
+            .insert_if_new(&document("c", 1), &Policy::link())?
+            .is_duplicate()
+    );
+    Ok(())
+}
+
 #[test]
 fn of_two_near_twins_in_eight_processes_exactly_one_is_new() -> TestResult {
     let folder = Folder::new()?;
