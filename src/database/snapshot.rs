@@ -121,6 +121,9 @@ impl Snapshot {
     ///
     /// * [`Error::MaxDistance`](crate::Error::MaxDistance) for a max distance above 64.
     /// * [`Error::NotSeconds`](crate::Error::NotSeconds) for a time in another unit.
+    /// * [`Error::MinSimilarity`](crate::Error::MinSimilarity) for a least similarity that is not 0 to 1,
+    ///   [`Error::NoSketch`](crate::Error::NoSketch) if the query asks for a similarity and has no sketch, and
+    ///   [`Error::SketchSizes`](crate::Error::SketchSizes) if the database has sketches of another size, or none.
     /// * [`Error::Verify`](crate::Error::Verify) if the function of [`Query::verify`] fails.
     /// * [`Error::Damaged`](crate::Error::Damaged) if a block that is read does not have its checksum,
     ///   or if there are fewer documents than are counted.

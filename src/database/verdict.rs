@@ -166,7 +166,8 @@ impl WriteTxn {
     ///   [`Error::MinSimilarity`](crate::Error::MinSimilarity) for a least similarity that is not 0 to 1,
     ///   [`Error::KeepNone`](crate::Error::KeepNone) for a policy that keeps none, and
     ///   [`Error::NoSketch`](crate::Error::NoSketch) if the policy asks for a similarity and the document has a
-    ///   fingerprint but no sketch. They change nothing.
+    ///   fingerprint but no sketch, or [`Error::SketchSizes`](crate::Error::SketchSizes) if the database has no
+    ///   sketches. They change nothing.
     /// * [`Error::Verify`](crate::Error::Verify) if the function of [`Policy::verify`] fails. It changes nothing.
     /// * The errors of [`insert`](Self::insert).
     ///
