@@ -58,10 +58,10 @@ impl Layout {
         }
         // What cannot be copied is told before the work, and not at its end.
         #[cfg(feature = "parquet")]
-        for (index, (_, packing)) in layout.kinds.iter().enumerate() {
-            if packing.is_of_rows() {
-                crate::parquet::ensure_copyable(&records.place_of(index))?;
-            }
+        for file in layout.files.iter().filter(|file| file.packing.is_of_rows()) {
+            crate::parquet::ensure_copyable(
+                file.inputs.clone().map(|index| records.place_of(index)),
+            )?;
         }
         Ok(layout)
     }

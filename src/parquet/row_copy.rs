@@ -76,13 +76,7 @@ impl RowCopy {
             Some(begun) => begun,
             None => self.begin(from, &builder)?,
         };
-        if begun.schema.root_schema() != builder.parquet_schema().root_schema() {
-            let first = begun.from.display();
-            let reason = format!(
-                "its columns are not those of {first}, so they cannot be in one file: let the output be a directory"
-            );
-            return Err(bad_input(from, reason));
-        }
+        ensure_same_columns(from, builder.parquet_schema(), &begun.from, &begun.schema)?;
         let mut row = 0;
         let mut reported = 0;
         for batch in Batches::new(from, builder.with_batch_size(TOGETHER))? {
@@ -157,10 +151,24 @@ impl RowCopy {
     }
 }
 
-/// Refuses a file with a column that cannot be written as it is.
-pub(crate) fn ensure_copyable(path: &Path) -> Result<()> {
-    let builder = open_as_written(path)?;
-    for column in builder.parquet_schema().columns() {
+/// Refuses files of which no copy can be made: files with a column that cannot be written as it is, and files whose
+/// columns are not those of the first.
+pub(crate) fn ensure_copyable(paths: impl IntoIterator<Item = PathBuf>) -> Result<()> {
+    let mut first: Option<(PathBuf, SchemaDescriptor)> = None;
+    for path in paths {
+        let builder = open_as_written(&path)?;
+        let columns = builder.parquet_schema();
+        ensure_no_int96(&path, columns)?;
+        match &first {
+            Some((first, expected)) => ensure_same_columns(&path, columns, first, expected)?,
+            None => first = Some((path, columns.clone())),
+        }
+    }
+    Ok(())
+}
+
+fn ensure_no_int96(path: &Path, columns: &SchemaDescriptor) -> Result<()> {
+    for column in columns.columns() {
         if is_int96(column.self_type()) {
             return Err(bad_input(
                 path,
@@ -173,6 +181,22 @@ pub(crate) fn ensure_copyable(path: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn ensure_same_columns(
+    path: &Path,
+    columns: &SchemaDescriptor,
+    first: &Path,
+    expected: &SchemaDescriptor,
+) -> Result<()> {
+    if columns.root_schema() == expected.root_schema() {
+        return Ok(());
+    }
+    let reason = format!(
+        "its columns are not those of {}, so they cannot be in one file: let the output be a directory",
+        first.display()
+    );
+    Err(bad_input(path, reason))
 }
 
 /// How a file was written, as far as it tells: how each column is packed, how many rows a group has. `texts` are its

@@ -472,6 +472,28 @@ fn a_column_of_int96_is_refused_before_the_cleaning() -> TestResult {
     Ok(())
 }
 
+/// They were refused when the first rows of the second file were to be written, after all the work.
+#[test]
+fn files_of_different_columns_are_refused_before_the_cleaning() -> TestResult {
+    let folder = Folder::new()?;
+    let [text_of, page_of] = ["a.parquet", "b.parquet"].map(|it| folder.path(it));
+    for (path, column) in [(&text_of, "text"), (&page_of, "html")] {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![text(0), text(3)]));
+        let batch = RecordBatch::try_from_iter([(column, texts)])?;
+        let mut writer = ArrowWriter::try_new(File::create(path)?, batch.schema(), None)?;
+        writer.write(&batch)?;
+        writer.close()?;
+    }
+    let output = folder.path("out.parquet");
+    run!("dedup", &text_of, &page_of, "--output", &output)
+        .expect(2)
+        .says("b.parquet: its columns are not those of ")
+        .says("let the output be a directory");
+    assert!(!output.exists() && !folder.path("out.parquet.dedup").exists());
+    run!("dedup", &text_of, &page_of, "--output", folder.path("out/")).expect(0);
+    Ok(())
+}
+
 #[test]
 fn whole_numbers_of_every_width_are_keys() -> TestResult {
     let folder = Folder::new()?;
