@@ -71,11 +71,11 @@ impl Input {
             index,
             path: opener.path.into(),
             identity: opened.identity(),
+            is_of_rows: opened.content.packing().is_of_rows(),
         };
         let is_file = origin.is_file();
         // Of a corpus that is cleaned every byte counts, and none is read again.
-        let may_grow =
-            is_file && !opener.options.numbered && !opened.content.packing().is_of_rows();
+        let may_grow = is_file && !opener.options.numbered && !origin.is_of_rows;
         Ok(Self {
             origin: Arc::new(origin),
             opened,
@@ -180,6 +180,7 @@ impl Input {
                 index: self.origin.index,
                 path: self.origin.path.clone(),
                 identity: self.opened.identity_at_end(),
+                is_of_rows: self.origin.is_of_rows,
             });
         }
     }
@@ -404,6 +405,7 @@ impl Raw {
             index,
             path: path.into(),
             identity: Identity::default(),
+            is_of_rows: false,
         };
         let position = Position {
             input: Arc::new(origin),
@@ -429,6 +431,8 @@ struct Origin {
     path: Arc<Path>,
     /// By what it is known again, apart from the last bytes that were read.
     identity: Identity,
+    /// Whether it is a Parquet file, whose rows are its lines.
+    is_of_rows: bool,
 }
 
 impl Origin {
@@ -462,6 +466,11 @@ impl Position {
 
     pub(super) fn path(&self) -> &Arc<Path> {
         &self.input.path
+    }
+
+    /// Whether it is a row of a Parquet file.
+    pub(super) fn is_row(&self) -> bool {
+        self.input.is_of_rows
     }
 
     /// The input, and the line of the record or its number among the records.

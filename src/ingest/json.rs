@@ -18,12 +18,18 @@ use crate::sketch::Sketch;
 /// What is said of an escape such as `\ud83c` without the other half.
 const HALF_A_PAIR: &str = "an escape is half of a surrogate pair, which is no character";
 
-/// Parses a JSON object on one line.
-pub(super) fn parse_json(line: &[u8], options: &ReadOptions) -> Result<Parsed, Reason> {
+/// Parses a JSON object on one line. Of a row of a Parquet file, marks in the names of its fields tell which values are
+/// bytes.
+pub(super) fn parse_json(
+    line: &[u8],
+    is_row: bool,
+    options: &ReadOptions,
+) -> Result<Parsed, Reason> {
     let text = utf8(line)?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let reading = FieldsOf {
         line: text,
+        is_row,
         options,
     };
     let fields = reading
@@ -35,7 +41,7 @@ pub(super) fn parse_json(line: &[u8], options: &ReadOptions) -> Result<Parsed, R
     let Some(content) = fields.content(options)? else {
         return Err(Reason::NoContent {
             named: options.named_content().map(str::to_owned).collect(),
-            fields: names_of(text),
+            fields: names_of(text, is_row),
         });
     };
     let key = fields.key(options)?;
@@ -89,13 +95,16 @@ fn is_part_of_word(byte: u8) -> bool {
 }
 
 /// The names of the first fields of an object that are not null, for a message.
-fn names_of(object: &str) -> Vec<String> {
+fn names_of(object: &str, is_row: bool) -> Vec<String> {
     let mut deserializer = serde_json::Deserializer::from_str(object);
-    serde::Deserializer::deserialize_map(&mut deserializer, Names).unwrap_or_default()
+    let names = Names { is_row };
+    serde::Deserializer::deserialize_map(&mut deserializer, names).unwrap_or_default()
 }
 
 /// Reads the names of the fields of an object.
-struct Names;
+struct Names {
+    is_row: bool,
+}
 
 impl<'de> Visitor<'de> for Names {
     type Value = Vec<String>;
@@ -108,7 +117,7 @@ impl<'de> Visitor<'de> for Names {
         const MOST: usize = 12;
         let mut names: Vec<String> = Vec::new();
         while let Some(name) = map.next_key::<String>()? {
-            let (name, _) = without_mark(&name);
+            let (name, _) = without_mark(&name, self.is_row);
             let is_there = map.next_value::<Option<IgnoredAny>>()?.is_some();
             if is_there && names.len() < MOST && !names.iter().any(|known| known == name) {
                 names.push(name.to_owned());
@@ -149,16 +158,16 @@ fn is_named(option: &Option<String>, name: &str) -> bool {
 
 /// The name of a field, and whether its value is bytes of a Parquet file in base64, since they are not UTF-8.
 #[cfg(feature = "parquet")]
-fn without_mark(name: &str) -> (&str, bool) {
+fn without_mark(name: &str, is_row: bool) -> (&str, bool) {
     match name.strip_suffix(crate::parquet::IN_BASE64) {
-        Some(name) => (name, true),
-        None => (name, false),
+        Some(name) if is_row => (name, true),
+        _ => (name, false),
     }
 }
 
 /// Only rows of Parquet files have such values.
 #[cfg(not(feature = "parquet"))]
-fn without_mark(name: &str) -> (&str, bool) {
+fn without_mark(name: &str, _: bool) -> (&str, bool) {
     (name, false)
 }
 
@@ -495,6 +504,7 @@ fn features_of(value: &Value) -> Result<Vec<(String, f64)>, Reason> {
 /// Reads [`Fields`] from the JSON object of a line. Other fields are skipped and not kept in memory.
 struct FieldsOf<'l, 'o> {
     line: &'l str,
+    is_row: bool,
     options: &'o ReadOptions,
 }
 
@@ -517,10 +527,14 @@ impl<'l> Visitor<'l> for FieldsOf<'l, '_> {
     }
 
     fn visit_map<A: MapAccess<'l>>(self, mut map: A) -> Result<Fields<'l>, A::Error> {
-        let Self { line, options } = self;
+        let Self {
+            line,
+            is_row,
+            options,
+        } = self;
         let mut fields = Fields::default();
         while let Some(name) = map.next_key::<String>()? {
-            let (name, is_packed) = without_mark(&name);
+            let (name, is_packed) = without_mark(&name, is_row);
             let field = match is_packed && !takes_bytes(name, options) {
                 true => None,
                 false => fields.named(name, options),
@@ -589,7 +603,17 @@ mod tests {
     use crate::fingerprint::Fingerprint;
 
     fn json(line: &str) -> Result<Parsed, Reason> {
-        parse_json(line.as_bytes(), &ReadOptions::new())
+        parse_json(line.as_bytes(), false, &ReadOptions::new())
+    }
+
+    /// Names of rows of Parquet files are marked so, and a line of JSON with such a name was read as bytes.
+    #[test]
+    fn no_name_says_that_a_text_is_bytes() -> Result<(), Reason> {
+        let line = r#"{"id":1,"key\u0000base64":"!","text":"t","text\u0000base64":"AAAA"}"#;
+        let parsed = json(line)?;
+        assert_eq!(parsed.key.as_deref(), Some(&b"1"[..]));
+        assert_eq!(parsed.content, Content::Text("t".to_owned()));
+        Ok(())
     }
 
     #[test]
@@ -628,7 +652,7 @@ mod tests {
             Some(&b"k"[..])
         );
         let options = ReadOptions::new().key_field("name");
-        let named = parse_json(br#"{"name":"n","key":"k","text":"t"}"#, &options)?;
+        let named = parse_json(br#"{"name":"n","key":"k","text":"t"}"#, false, &options)?;
         assert_eq!(named.key.as_deref(), Some(&b"n"[..]));
         Ok(())
     }
@@ -672,10 +696,10 @@ mod tests {
             "the text is not needed"
         );
         let options = ReadOptions::new().html_field("page");
-        let page = parse_json(br#"{"id":1,"html":"<b>","page":"<p>"}"#, &options)?;
+        let page = parse_json(br#"{"id":1,"html":"<b>","page":"<p>"}"#, false, &options)?;
         assert_eq!(page.content, Content::Html("<p>".into()));
         let options = ReadOptions::new().html_field("text");
-        let page = parse_json(br#"{"id":1,"text":"<p>"}"#, &options)?;
+        let page = parse_json(br#"{"id":1,"text":"<p>"}"#, false, &options)?;
         assert_eq!(page.content, Content::Html("<p>".into()));
         Ok(())
     }
@@ -687,7 +711,7 @@ mod tests {
             r#""fingerprint":"00000000000000ff","sketch":7,"features":["f"],"text":"t","html":"h""#;
         let read = |fields: &str, options: &ReadOptions| {
             let line = format!("{{\"id\":1,{others},\"too_short\":true{fields}}}");
-            parse_json(line.as_bytes(), options).map(|parsed| parsed.content)
+            parse_json(line.as_bytes(), false, options).map(|parsed| parsed.content)
         };
         let text = ReadOptions::new().text_field("body");
         let page = ReadOptions::new().html_field("raw");
@@ -731,14 +755,14 @@ mod tests {
             assert_eq!(refused.as_deref(), Some(says));
         }
         let named = ReadOptions::new().key_field("name");
-        let refused = parse_json(br#"{"name":[],"text":"t"}"#, &named).err();
+        let refused = parse_json(br#"{"name":[],"text":"t"}"#, false, &named).err();
         assert!(
             matches!(&refused, Some(Reason::Field { name, .. }) if name == "name"),
             "{refused:?}"
         );
         // One of the known names can be the one that is named.
         let known = ReadOptions::new().text_field("features");
-        let parsed = parse_json(br#"{"id":1,"text":"t","features":"f"}"#, &known)?;
+        let parsed = parse_json(br#"{"id":1,"text":"t","features":"f"}"#, false, &known)?;
         assert_eq!(parsed.content, Content::Text("f".into()));
         Ok(())
     }
@@ -781,7 +805,7 @@ mod tests {
             cleaning.numbered = true;
             cleaning.odd_ranks_are_none = true;
             let fields = r#""id":ODD,"text":"t","rank":ODD,"repeats":ODD"#;
-            let parsed = parse_json(with_odd(fields, odd).as_bytes(), &cleaning)?;
+            let parsed = parse_json(with_odd(fields, odd).as_bytes(), false, &cleaning)?;
             assert_eq!((parsed.key, parsed.rank, parsed.repeats), (None, vec![], 0));
             // The names are told whatever the values are.
             let refused = json(&with_odd(r#""id":1,"body":ODD"#, odd));
@@ -827,7 +851,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        let message = |line: &[u8]| match parse_json(line, &ReadOptions::new()) {
+        let message = |line: &[u8]| match parse_json(line, false, &ReadOptions::new()) {
             Ok(_) => "accepted".to_owned(),
             Err(reason) => reason.to_string(),
         };

@@ -73,7 +73,7 @@ pub(super) fn parse(
         }
         InputFormat::Text | InputFormat::Auto => parse_text(path, bytes, options),
         _ if line.is_empty() => return Ok(None),
-        InputFormat::Jsonl => parse_json(line, options),
+        InputFormat::Jsonl => parse_json(line, position.is_row(), options),
         InputFormat::Tsv => parse_tsv(line),
         InputFormat::Fingerprints => parse_fingerprint(line),
         InputFormat::Lines => parse_line(path, position.id().number, line),

@@ -20,8 +20,8 @@ use crate::error::{Error, Result};
 const MAGIC: &[u8] = b"PAR1";
 /// The rows that are turned into lines together. Each may be a page of a megabyte.
 const TOGETHER: usize = 64;
-/// Stands behind the name of a field whose value is bytes in base64, since they are not UTF-8. No other program writes
-/// such a name.
+/// Stands behind the name of a field whose value is bytes in base64, since they are not UTF-8. No column has such a
+/// name.
 pub(crate) const IN_BASE64: &str = "\0base64";
 
 /// The rows of a file, a line of JSON for each, with some of its columns. Texts, whole numbers and times are written.

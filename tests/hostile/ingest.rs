@@ -40,13 +40,13 @@ fn into_document(record: Record) {
 /// Any bytes as a line of JSON. What is read is the same if it is written as JSON again.
 pub(crate) fn jsonl(line: &[u8]) {
     let options = options(InputFormat::Jsonl);
-    let Ok(parsed) = parse_json(line, &options) else {
+    let Ok(parsed) = parse_json(line, false, &options) else {
         return;
     };
     let is_list = matches!(&parsed.content, Content::Features(_));
     if !is_list {
         let again = json_of(&parsed).to_string();
-        let again = parse_json(again.as_bytes(), &options);
+        let again = parse_json(again.as_bytes(), false, &options);
         assert!(
             again.as_ref().is_ok_and(|again| *again == parsed),
             "{again:?} of {parsed:?}"
