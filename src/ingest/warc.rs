@@ -124,18 +124,40 @@ fn begins_record(bytes: &[u8]) -> bool {
 }
 
 /// Where a record begins within the first bytes of the content of another one, so many: a line that begins so, and a
-/// header with a type, which may reach further.
+/// header with a type, which may reach further. Behind a record that was cut, it may begin within a line.
 fn record_within(content: &[u8], first: usize) -> Option<usize> {
-    for line_feed in memchr::memmem::find_iter(content, b"\nWARC/") {
-        let at = line_feed + 1;
+    for at in memchr::memmem::find_iter(content, b"WARC/") {
         if at >= first {
             break;
         }
-        if has_type(&content[at..content.len().min(at + MOST_HEADER_BYTES)]) {
+        let header = &content[at..content.len().min(at + MOST_HEADER_BYTES)];
+        let begins = match content[..at].last() {
+            Some(b'\n') => has_type(header),
+            // Only the next bytes tell, or many that begin so within lines would take a time for each two of them.
+            _ => begins_with_type(header),
+        };
+        if begins {
             return Some(at);
         }
     }
     None
+}
+
+/// Whether a record begins here whose type is its first field, as programs write it.
+fn begins_with_type(bytes: &[u8]) -> bool {
+    const MOST_BYTES: usize = 32;
+    if !begins_record(bytes) {
+        return false;
+    }
+    let beginning = &bytes[..bytes.len().min(MOST_BYTES)];
+    let Some(line_feed) = memchr::memchr(b'\n', beginning) else {
+        return false;
+    };
+    let version = beginning[b"WARC/".len()..line_feed].trim_ascii_end();
+    let is_version = version
+        .iter()
+        .all(|byte| byte.is_ascii_digit() || *byte == b'.');
+    is_version && beginning[line_feed + 1..].starts_with(b"WARC-Type:")
 }
 
 /// Whether a record with a type begins here. The bytes may end within its header.

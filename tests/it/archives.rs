@@ -488,6 +488,34 @@ fn a_wrong_length_costs_at_most_its_record() -> TestResult {
     Ok(())
 }
 
+/// A crawler that is killed leaves a record that is cut, and the next one goes on in the same line. It was lost too.
+#[test]
+fn a_record_within_a_line_is_found_behind_one_that_was_cut() -> TestResult {
+    let good = &pages()[1];
+    // Within the text, behind it, and at its very beginning.
+    let content = good.len() - 300;
+    for cut in [content, content + 1, content + 150, good.len() - 5] {
+        let record = &good[..cut];
+        let is_rejected = costs_at_most_itself(&format!("cut at {cut}"), record, false)?;
+        assert!(is_rejected, "cut at {cut}");
+    }
+    let blank = good.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+    let header = &good[..blank.ok_or("a header ends")? + 4];
+    assert!(costs_at_most_itself("empty", header, false)?);
+    // What looks like the first line of one is none without its type.
+    let page = response(
+        "http://a/1",
+        "Content-Type: text/html",
+        b"a WARC/1.0\r\nX: y\r\n\r\nb",
+    );
+    assert!(costs_at_most_itself(
+        "quoted",
+        &with_wrong_length(&page, 30)?,
+        false
+    )?);
+    Ok(())
+}
+
 #[test]
 fn what_is_too_long_is_not_held_packed_or_not() -> TestResult {
     let folder = Folder::new()?;
@@ -630,10 +658,12 @@ fn lines_that_begin_as_records_do_cost_no_time() -> TestResult {
     };
     let bare = flood("WARC/1\n");
     let headers = flood("WARC/1.0\nWARC-Type: response\n\n");
+    let within = flood("x:WARC/1.0\nWARC-Type: response\n");
     let good = response("http://a/good", html, WORDS.as_bytes());
     let folder = Folder::new()?;
     for (name, first) in [
         ("headers.warc", headers),
+        ("within.warc", with_wrong_length(&within, -40)?),
         ("whole.warc", bare.clone()),
         ("cut.warc", bare[..bare.len() - 100].to_vec()),
         ("short.warc", with_wrong_length(&bare, -40)?),
