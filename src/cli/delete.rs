@@ -263,10 +263,12 @@ fn delete_duplicates(
         if search.end(output)? {
             return Err(Error::Interrupted.into());
         }
-        output.remark(&format!(
-            "would delete {}; nothing was changed",
-            counted(found, "document")
-        ));
+        if !output.is_closed() {
+            output.remark(&format!(
+                "would delete {}; nothing was changed",
+                counted(found, "document")
+            ));
+        }
         return Ok(Answer::Yes);
     }
     let deleted = database.delete_duplicates_with(&clustering, &mut observe)?;

@@ -148,7 +148,10 @@ impl Verb for Arguments {
             false => String::new(),
         };
         let pairs = counted(pairs, "pair");
-        output.remark(&format!("{pairs}{groups}{goes_on}"));
+        // If nobody wanted the rest, the numbers are not those of all pairs.
+        if !output.is_closed() {
+            output.remark(&format!("{pairs}{groups}{goes_on}"));
+        }
         Ok(Answer::yes_unless(
             other.is_some_and(|other| other.rejected > 0),
         ))

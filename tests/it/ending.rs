@@ -1,7 +1,7 @@
 //! Ctrl-C: each command ends in order, says how to go on, and leaves nothing behind.
 #![cfg(unix)]
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -381,6 +381,34 @@ fn of_many_rejected_records_a_few_are_told_and_all_are_written_where_they_are_wa
         1_000_000
     );
     assert!(!path.exists());
+    Ok(())
+}
+
+/// Numbers of what had been found until then stood as if they were all.
+#[test]
+fn who_reads_a_few_lines_only_is_told_no_totals() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    insert_all(
+        &folder.database("d.simdb")?,
+        (0..3_000).map(|i| document(i.to_string(), i)),
+    )?;
+    for command in [&["pairs"][..], &["delete", "--duplicates", "--dry-run"]] {
+        let mut child = simdb()
+            .args(command)
+            .arg(&path)
+            .args(["--max-distance", "64"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let mut first = [0; 10];
+        let mut read = child.stdout.take().ok_or("no output")?;
+        read.read_exact(&mut first)?;
+        drop(read);
+        let ended = ended(child)?;
+        assert!(ended.status.success(), "{command:?}");
+        assert_eq!(String::from_utf8_lossy(&ended.stderr), "", "{command:?}");
+    }
     Ok(())
 }
 
