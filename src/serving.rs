@@ -48,9 +48,9 @@ impl OpenOptions {
     /// It listens on a Unix socket beside the file, `crawl.simdb.sock` for `crawl.simdb`, in a thread of its own. The
     /// socket can be used by the user of this process only, and by root. It is removed when the handle is dropped. The
     /// commands of the program about a database that is there, such as `simdb stats`, find it when the database is in
-    /// use. Each client has a thread of its own: at most 1,000 are connected at once, and at most eight commands run.
-    /// Who asks can do everything with the database that this process can, and can have `simdb backup` write a file
-    /// wherever this process may.
+    /// use. Each client has a thread of its own: at most 1,000 are connected at once, fewer if the process may not have
+    /// so many files open, and at most eight commands run. Who asks can do everything with the database that this
+    /// process can, and can have `simdb backup` write a file wherever this process may.
     ///
     /// A database that is open read-only gets no socket, since others can read it too.
     ///

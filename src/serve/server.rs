@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Resource, getrlimit};
 
 use super::caller::Caller;
 use super::request::{Frame, Request, VERSION};
@@ -31,6 +32,8 @@ pub(crate) mod hostile;
 
 /// The most clients that are connected at once.
 const MOST_CLIENTS: usize = 1_000;
+/// So many of the files that the process may have open are not for clients, but for the database and for commands.
+const FILES_OF_OTHERS: u64 = 24;
 /// The most commands of the program that are answered at once.
 const MOST_COMMANDS: usize = 8;
 /// So long nobody else is let in while it is looked in which language a client is to be refused.
@@ -193,6 +196,17 @@ fn listen(listener: &UnixListener, stopped: &UnixStream, sessions: &Arc<Sessions
     }
 }
 
+/// The most clients that are connected at once, each of which is an open file.
+fn most_clients() -> usize {
+    match getrlimit(Resource::Nofile).current {
+        Some(files) => {
+            let clients = files.saturating_sub(FILES_OF_OTHERS).max(1);
+            MOST_CLIENTS.min(usize::try_from(clients).unwrap_or(MOST_CLIENTS))
+        }
+        None => MOST_CLIENTS,
+    }
+}
+
 fn let_in(stream: Kept<UnixStream>, sessions: &Arc<Sessions>) {
     // Nobody is waited for but where it is said how long.
     if stream.set_nonblocking(true).is_err() {
@@ -204,8 +218,8 @@ fn let_in(stream: Kept<UnixStream>, sessions: &Arc<Sessions>) {
             let reason = match sessions.is_draining() || sessions.is_closing() {
                 true => CLOSES.to_owned(),
                 false => format!(
-                    "the process that has the database open has {MOST_CLIENTS} clients already; try again when one has \
-                     ended"
+                    "the process that has the database open has {} clients already; try again when one has ended",
+                    most_clients()
                 ),
             };
             return refuse(stream, sessions, reason);
@@ -321,7 +335,7 @@ impl Sessions {
     /// Lets a client in. Gives the stream back if there are too many.
     fn enter(self: &Arc<Self>, stream: Kept<UnixStream>) -> Result<Session, Kept<UnixStream>> {
         let mut clients = self.clients.lock();
-        if clients.streams.len() >= MOST_CLIENTS || self.is_closing() || self.is_draining() {
+        if clients.streams.len() >= most_clients() || self.is_closing() || self.is_draining() {
             return Err(stream);
         }
         let stream = Arc::new(stream);

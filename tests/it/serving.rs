@@ -43,7 +43,14 @@ struct Owner {
 impl Owner {
     /// Starts one, and waits until it serves.
     fn start(database: &Path, options: &[&str]) -> Result<Self, Box<dyn std::error::Error>> {
-        let mut command = simdb();
+        Self::start_by(simdb(), database, options)
+    }
+
+    fn start_by(
+        mut command: Command,
+        database: &Path,
+        options: &[&str],
+    ) -> Result<Self, Box<dyn std::error::Error>> {
         command.arg("serve").arg(database).args(options);
         command.args(["--scheme", "external"]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -726,32 +733,60 @@ fn one_client_too_many_is_told_so_and_is_let_in_when_another_has_ended() -> Test
     raise_limit_of_files()?;
     let owner = Owner::start(&path, &[])?;
     // Those that looked whether somebody serves have gone.
-    let ping = |stream: &mut UnixStream| -> std::io::Result<String> {
-        stream.set_read_timeout(Some(LIMIT))?;
-        stream.write_all(request(&["PING"]).as_bytes())?;
-        let mut answer = vec![0; 1_000];
-        let read = stream.read(&mut answer)?;
-        Ok(String::from_utf8_lossy(&answer[..read]).into_owned())
-    };
-    let mut clients = Vec::new();
-    let mut refusal = String::new();
-    while refusal.is_empty() {
-        let mut stream = UnixStream::connect(socket_of(&path))?;
-        match ping(&mut stream)? {
-            pong if pong == "+PONG\r\n" => clients.push(stream),
-            other => refusal = other,
-        }
-        assert!(clients.len() <= 1_000);
-    }
+    let (mut clients, refusal) = connect_until_refused(&path)?;
     assert!(clients.len() >= 990, "{} clients: {refusal}", clients.len());
     assert!(refusal.contains("has 1000 clients already"), "{refusal}");
     assert_eq!(ping(&mut clients[0])?, "+PONG\r\n");
     clients.pop();
-    wait_until("a place", || {
-        UnixStream::connect(socket_of(&path))
-            .and_then(|mut stream| ping(&mut stream))
-            .is_ok_and(|answer| answer == "+PONG\r\n")
-    });
+    wait_until("a place", || is_let_in(&path));
+    drop(clients);
+    assert!(owner.end()?);
+    Ok(())
+}
+
+fn ping(stream: &mut UnixStream) -> std::io::Result<String> {
+    stream.set_read_timeout(Some(LIMIT))?;
+    stream.write_all(request(&["PING"]).as_bytes())?;
+    let mut answer = vec![0; 1_000];
+    let read = stream.read(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer[..read]).into_owned())
+}
+
+fn is_let_in(database: &Path) -> bool {
+    let answer = UnixStream::connect(socket_of(database)).and_then(|mut stream| ping(&mut stream));
+    answer.is_ok_and(|answer| answer == "+PONG\r\n")
+}
+
+/// All clients that are let in, and what the next one is told.
+fn connect_until_refused(database: &Path) -> std::io::Result<(Vec<UnixStream>, String)> {
+    let mut clients = Vec::new();
+    loop {
+        let mut stream = UnixStream::connect(socket_of(database))?;
+        match ping(&mut stream)? {
+            pong if pong == "+PONG\r\n" => clients.push(stream),
+            refusal => return Ok((clients, refusal)),
+        }
+        assert!(clients.len() <= 1_000);
+    }
+}
+
+/// Clients that asked for nothing took all files that the process may have open. Nobody else was answered then.
+#[test]
+fn clients_leave_files_for_the_database_and_for_commands() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -n 64 && exec \"$@\"", "sh"]);
+    limited.arg(simdb().get_program());
+    let owner = Owner::start_by(limited, &path, &[])?;
+    let (mut clients, refusal) = connect_until_refused(&path)?;
+    assert!(clients.len() >= 30, "{} clients: {refusal}", clients.len());
+    assert!(refusal.contains("has 40 clients already"), "{refusal}");
+    run!("stats", &path).expect(2).says("clients already");
+    clients.truncate(30);
+    wait_until("a place", || is_let_in(&path));
+    run!("stats", &path).expect(0);
+    run!("compact", &path).expect(0);
     drop(clients);
     assert!(owner.end()?);
     Ok(())
