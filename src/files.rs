@@ -213,6 +213,18 @@ pub(crate) fn ensure_nothing_at(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a name that says that a file is packed, for one that is written as plain text.
+#[cfg(feature = "ingest")]
+pub(crate) fn ensure_named_as_plain(path: &Path) -> Result<()> {
+    let extension = path.extension();
+    if extension.is_some_and(|extension| extension == "gz" || extension == "zst") {
+        let reason =
+            "it is written as plain text: give it a name that does not say that it is packed";
+        return Err(Error::output(path, reason));
+    }
+    Ok(())
+}
+
 /// The error of a link that leads to nothing, if the path is one: what it leads to is missing, and is not made.
 pub(crate) fn leads_nowhere(path: &Path) -> Option<Error> {
     let target = fs::read_link(path).ok()?;

@@ -17,7 +17,7 @@ use super::existing_output::StandingFile;
 use super::output::{Output, name_fields};
 #[cfg(feature = "parquet")]
 use super::parquet_sink;
-use crate::files::{directory_of, replace, sync_name};
+use crate::files::{directory_of, ensure_named_as_plain, replace, sync_name};
 use crate::plural::counted;
 use crate::{Error, FingerprintGroup, Pair, PairPosition};
 use serde_json::{Map, Value, json};
@@ -99,6 +99,7 @@ impl PairArguments {
             ),
             (_, None) => Ok((Box::new(Screen), None)),
             (format, Some(path)) => {
+                ensure_named_as_plain(&path)?;
                 let is_standing = path.symlink_metadata().is_ok();
                 if is_standing && !self.replace && !Resumable::is_begun(&path) {
                     return Ok((Box::new(StandingFile::open(&path)?), None));

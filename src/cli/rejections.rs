@@ -6,7 +6,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::files::open_output;
+use crate::files::{ensure_named_as_plain, open_output};
 use crate::ingest::{Offset, Rejected};
 use crate::plural::counted;
 use serde_json::{Value, json};
@@ -41,6 +41,7 @@ impl Rejections {
             json,
         };
         if let Some(path) = path {
+            ensure_named_as_plain(path)?;
             let place = console.place_of(path);
             let file = open_output(&place, File::options().create(true).append(true));
             let file = file.map_err(Error::io(path))?;

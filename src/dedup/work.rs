@@ -16,8 +16,8 @@ use super::writing::Written;
 use crate::database::{Database, OpenOptions};
 use crate::error::{Error, Result, path_name};
 use crate::files::{
-    Existing, NewFile, are_same_bytes, create, folder_of, make_directory, remove, remove_directory,
-    rename, replace, sync_directory, sync_file,
+    Existing, NewFile, are_same_bytes, create, ensure_named_as_plain, folder_of, make_directory,
+    remove, remove_directory, rename, replace, sync_directory, sync_file,
 };
 use crate::ingest::{Records, StoredRecords};
 
@@ -357,7 +357,10 @@ fn ensure_places(dedup: &Dedup) -> Result<()> {
     // Before it is said of a result that it exists and may be deleted.
     ensure_database_apart(dedup, &work)?;
     let mut taken: Vec<PathBuf> = Vec::new();
-    for (_, result) in dedup.results() {
+    for (name, result) in dedup.results() {
+        if name == REMOVED {
+            ensure_named_as_plain(result)?;
+        }
         ensure_absent(result)?;
         ensure_no_mount_point(result)?;
         let folder = folder_of(result);

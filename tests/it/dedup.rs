@@ -971,6 +971,12 @@ fn results_have_to_be_where_they_are_no_inputs_and_can_be_written() -> TestResul
     run!("dedup", &input, "-o", "-")
         .expect(2)
         .says("written to a file");
+    // Their names would say that they are packed, and they are not.
+    for option in ["--removed", "--rejected"] {
+        run!("dedup", &input, "-o", &output, option, folder.path("l.gz"))
+            .expect(2)
+            .says("written as plain text");
+    }
     assert_eq!(fs::read_dir(folder.path("."))?.count(), 1);
     assert_eq!(fs::read_dir(&input)?.count(), 4);
     let file = folder.path("in/a.txt");

@@ -367,6 +367,18 @@ fn the_pairs_of_an_input_are_found_anew_after_a_kill() -> TestResult {
     Ok(())
 }
 
+#[test]
+fn a_name_that_says_packed_is_refused() -> TestResult {
+    let folder = Folder::new()?;
+    database(&folder, "d.simdb", 5)?;
+    let output = folder.path("pairs.tsv.zst");
+    run!("pairs", folder.path("d.simdb"), "--output", &output)
+        .expect(2)
+        .says("written as plain text");
+    assert!(!output.exists());
+    Ok(())
+}
+
 /// With `--replace`, the pairs used to be written over the database.
 #[test]
 fn pairs_are_never_written_over_what_they_are_of() -> TestResult {
