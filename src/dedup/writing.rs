@@ -371,8 +371,14 @@ impl Survivors<'_> {
                 sent.piece.extend_from_slice(BYTE_ORDER_MARK);
             }
             // The last line of the input before may have no end.
-            sent.needs_line_end =
-                place == Place::default() && sent.is_in_line && file.format.cut() != Cut::Archive;
+            if place == Place::default() && sent.is_in_line {
+                sent.missing_end = match (file.format.cut(), file.packing) {
+                    // Two line ends part records, which do not end in a line of their own.
+                    (Cut::Archive, Packing::None) => b"\r\n\r\n",
+                    (Cut::Archive, _) => b"",
+                    _ => b"\n",
+                };
+            }
             loop {
                 let has_more = self.copy_next(input, &mut open, &mut sent)?;
                 if sent.is_closed {
@@ -455,8 +461,8 @@ struct Sent {
     /// Whether the beginning of the record was sent already.
     is_long: bool,
     is_in_line: bool,
-    /// Whether a line feed comes before what is written next.
-    needs_line_end: bool,
+    /// What comes before what is written next: the line ends that the input before it lacks.
+    missing_end: &'static [u8],
     /// Whether nobody takes pieces any more.
     is_closed: bool,
 }
@@ -470,7 +476,7 @@ impl Sent {
             packs_each,
             is_long: false,
             is_in_line: from.is_in_line,
-            needs_line_end: false,
+            missing_end: b"",
             is_closed: false,
         }
     }
@@ -526,9 +532,8 @@ impl Sent {
 impl Write for Sent {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(&last) = bytes.last() {
-            if mem::take(&mut self.needs_line_end) {
-                self.piece.push(b'\n');
-            }
+            self.piece
+                .extend_from_slice(mem::take(&mut self.missing_end));
             self.piece.extend_from_slice(bytes);
             self.is_in_line = last != b'\n';
         }

@@ -437,6 +437,32 @@ fn web_archives_keep_their_records_and_each_of_them_packed() -> TestResult {
     Ok(())
 }
 
+/// Records of two archives were on one line, which no other program reads, if the first had no line ends behind it.
+#[test]
+fn archives_that_end_within_a_line_are_parted() -> TestResult {
+    let folder = Folder::new()?;
+    let record = |kind: &str, text: &str| {
+        let length = text.len();
+        format!("WARC/1.0\r\nWARC-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{text}")
+    };
+    let [first, second] = [record("warcinfo", "a"), record("metadata", "b")];
+    let (a, b) = (
+        folder.file("a.warc", &first)?,
+        folder.file("b.warc", &second)?,
+    );
+    let output = folder.path("both.warc");
+    run!("dedup", &a, &b, "-o", &output).expect(0);
+    assert_eq!(
+        fs::read_to_string(&output)?,
+        format!("{first}\r\n\r\n{second}")
+    );
+    // Packed, each is a part of its own.
+    let packed = folder.path("both.warc.gz");
+    run!("dedup", &a, &b, "-o", &packed).expect(0);
+    assert!(gunzip(&packed)? == [first, second].concat().as_bytes());
+    Ok(())
+}
+
 #[test]
 fn texts_that_are_too_short_go_only_if_they_are_the_same() -> TestResult {
     let folder = Folder::new()?;
