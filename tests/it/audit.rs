@@ -19,7 +19,7 @@ fn cleaned(
     options: &[&str],
 ) -> Result<(PathBuf, PathBuf, Ran), Box<dyn std::error::Error>> {
     let output = folder.path(&format!("clean-{name}"));
-    let list = folder.path(&format!("removed-{}", name.trim_end_matches('/')));
+    let list = folder.path(&format!("removed-{}.jsonl", name.trim_end_matches('/')));
     let mut command = simdb();
     command
         .arg("dedup")
@@ -137,7 +137,7 @@ fn what_a_cleaning_has_made_is_proven_in_every_format() -> TestResult {
             .filter(|option| !of_dedup.contains(option))
             .collect();
         let output = folder.path(&format!("clean-{name}"));
-        let list = folder.path(&format!("removed-{}", name.trim_end_matches('/')));
+        let list = folder.path(&format!("removed-{}.jsonl", name.trim_end_matches('/')));
         let mut command = simdb();
         command
             .arg("dedup")
