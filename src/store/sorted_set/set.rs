@@ -135,8 +135,8 @@ impl<R: Row> SortedSet<R> {
         (puts, marks)
     }
 
-    /// About the number of rows that are in the set. Of the marks of a source, no more count than the older sources have
-    /// rows: one whose row was put and marked in the same source marks nothing.
+    /// About the number of rows that are in the set. Of the marks of a source, no more count than the older sources
+    /// have rows: one whose row was put and marked in the same source marks nothing.
     pub(crate) fn rows_left(&self) -> u64 {
         let mut left = 0u64;
         for SetLevel { level, .. } in self.levels.iter().rev() {
