@@ -64,7 +64,7 @@ impl Unit {
 
     /// The units of the visible text of an HTML page, as [`cut`](Self::cut) gives them. In front of and behind
     /// an element that is a block, such as `p`, `li`, `td` and `br`, a paragraph ends. The line breaks of the page
-    /// mean nothing.
+    /// mean nothing outside of `pre`, where a blank line ends a paragraph too.
     pub fn cut_html(self, html: &str) -> Vec<String> {
         self.cut(&Self::text_of_html(html))
             .map(str::to_owned)

@@ -101,6 +101,8 @@ pub(super) enum Trait {
     Raw,
     /// With it, a page has a body and can have no frames.
     NoFrames,
+    /// Line breaks of the page are shown in it.
+    Preformatted,
 }
 
 /// What the HTML standard says of the elements of one name.
@@ -127,7 +129,7 @@ impl Traits {
 ///
 /// References: HTML standard, sections 13.1.2 (void elements, raw text), 13.2.4.2 (special elements and scopes), 13.2.6
 /// (how tags are treated), and 15.3 (how elements are shown).
-const STATEMENTS: [(Trait, &str); 16] = [
+const STATEMENTS: [(Trait, &str); 17] = [
     (
         Trait::Special,
         "address applet area article aside base basefont bgsound blockquote body br button caption center col \
@@ -199,6 +201,7 @@ const STATEMENTS: [(Trait, &str); 16] = [
         "applet area body br button dd dt embed hr iframe image img keygen li listing marquee object pre select table \
          textarea wbr xmp",
     ),
+    (Trait::Preformatted, "listing plaintext pre textarea xmp"),
 ];
 
 /// More than twice the number of names.

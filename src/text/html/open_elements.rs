@@ -73,9 +73,10 @@ pub(super) enum Integration {
     Html,
 }
 
-/// What separates words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What separates words. Of two, the last of these counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Gap {
+    #[default]
     None,
     /// A box within a line.
     Box,
@@ -217,12 +218,14 @@ impl OpenElements {
 
     /// Closes the innermost element, but not the root.
     pub(super) fn pop(&mut self) -> Option<Element> {
-        let open = self.pop_one()?;
+        let mut closed = self.pop_one()?;
         // What no tag reaches ends with what is in it.
-        while self.top().name == Name::EMPTY {
-            self.pop_one();
+        while self.top().name == Name::EMPTY
+            && let Some(outer) = self.pop_one()
+        {
+            closed.gap = closed.gap.max(outer.gap);
         }
-        Some(open)
+        Some(closed)
     }
 
     #[inline]
@@ -398,7 +401,6 @@ impl OpenElements {
         let element = &mut inner[0].element;
         element.name = Name::EMPTY;
         element.traits = Traits::default();
-        element.gap = Gap::None;
         self.put_back(inner);
     }
 

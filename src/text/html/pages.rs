@@ -49,7 +49,7 @@ pub(crate) fn visible_text(page: &str, syntax: Syntax) -> String {
         &[],
         || Vec::with_capacity(page.len() / 4),
         |text, piece| match piece {
-            Piece::Text(more) => text.extend_from_slice(more),
+            Piece::Text { text: more, .. } => text.extend_from_slice(more),
             Piece::Break if text.last().is_some_and(|&last| last != b'\n') => text.push(b'\n'),
             Piece::Break | Piece::Link(_) => {}
         },
@@ -57,8 +57,8 @@ pub(crate) fn visible_text(page: &str, syntax: Syntax) -> String {
     to_string(text)
 }
 
-/// The same text, in which a blank line separates the blocks, and there is no other line break. A line break of the
-/// page is a space, as a browser shows it.
+/// The same text, in which a blank line separates the blocks. A line break of the page is a space, as a browser shows
+/// it, but for those in `pre` and the like, which a browser shows as they are.
 #[cfg(feature = "ingest")]
 pub(crate) fn visible_paragraphs(page: &str, syntax: Syntax) -> String {
     let text = read(
@@ -67,7 +67,11 @@ pub(crate) fn visible_paragraphs(page: &str, syntax: Syntax) -> String {
         &[],
         || Vec::with_capacity(page.len() / 4),
         |text, piece| match piece {
-            Piece::Text(more) => {
+            Piece::Text {
+                text: more,
+                is_preformatted: true,
+            } => text.extend_from_slice(more),
+            Piece::Text { text: more, .. } => {
                 text.extend(
                     more.iter()
                         .map(|&byte| if byte == b'\n' { b' ' } else { byte }),
@@ -83,7 +87,11 @@ pub(crate) fn visible_paragraphs(page: &str, syntax: Syntax) -> String {
 /// What a reader of a page meets, in order.
 pub(super) enum Piece<'a> {
     /// Visible text.
-    Text(&'a [u8]),
+    Text {
+        text: &'a [u8],
+        /// Whether its line breaks are shown.
+        is_preformatted: bool,
+    },
     /// The begin or the end of a block.
     Break,
     /// A link begins or ends.
@@ -204,7 +212,7 @@ struct Run {
 impl Page {
     fn take(&mut self, piece: &Piece<'_>) {
         match *piece {
-            Piece::Text(text) => {
+            Piece::Text { text, .. } => {
                 self.text.extend_from_slice(text);
                 if self.in_link {
                     self.linked.extend_from_slice(text);

@@ -102,7 +102,8 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         if shown.is_text_shown() {
             let top = self.open.top();
             let is_html = top.space == Space::Html || top.integration != Integration::None;
-            self.pieces.text(text, is_html && nul == Nul::InData);
+            let without_nul = is_html && nul == Nul::InData;
+            self.pieces.text(text, without_nul, shown.is_preformatted);
         } else if shown.by_attribute {
             self.pieces.pass_over(text);
         }
@@ -177,18 +178,21 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
     }
 
+    /// An element of HTML, with what it says of being shown.
+    fn element(&self, tag: &Tag<'_>, traits: Traits) -> Element {
+        let own = Showing::html(tag, traits, self.hiding);
+        Element {
+            own,
+            gap: own.gap.max(Gap::from(traits)),
+            ..Element::html(tag.name, traits)
+        }
+    }
+
     /// Opens an element of HTML.
     fn open_html(&mut self, tag: &Tag<'_>, traits: Traits) {
-        let element = Element {
-            own: Showing::html(tag, traits, self.hiding),
-            gap: Gap::from(traits),
-            ..Element::html(tag.name, traits)
-        };
+        let element = self.element(tag, traits);
         if traits.has(Trait::Void) {
-            if element.own.displayed {
-                self.separate_words(element.gap);
-            }
-            return;
+            return self.pass_by(&element);
         }
         self.push(element);
         if self.syntax == Syntax::Xhtml && tag.self_closing {
@@ -202,12 +206,11 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
         let is_also_hidden =
             element.space == Space::Html && self.also_hidden.contains(&element.name);
-        let has_gap = self.open.shown().displayed && (element.own.displayed || is_also_hidden);
-        if !has_gap {
+        if !(self.open.shown().displayed && element.own.displayed) {
             element.gap = Gap::None;
         }
         element.own.by_attribute = !is_also_hidden && is_hidden_by_attribute(&element);
-        element.own.displayed &= !is_also_hidden;
+        element.own.has_content &= !is_also_hidden;
         self.templates += usize::from(element.name == TEMPLATE);
         self.pieces.gap(element.gap);
         self.open.push(element);
@@ -294,14 +297,11 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             return;
         }
         let content = self.tokens.raw(tag);
+        let element = self.element(tag, traits);
         if traits.has(Trait::Unshown) {
-            return self.separate_words(Gap::from(traits));
+            return self.pass_by(&element);
         }
-        self.push(Element {
-            own: Showing::html(tag, traits, self.hiding),
-            gap: Gap::from(traits),
-            ..Element::html(tag.name, traits)
-        });
+        self.push(element);
         if tag.name == TEXTAREA {
             references::decode(content, Within::Text, |text| {
                 self.text(text, Nul::InRawText);
@@ -312,7 +312,14 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         self.pop();
     }
 
-    /// Separates words where an element has no content that counts.
+    /// An element without content that counts.
+    fn pass_by(&mut self, element: &Element) {
+        if element.own.displayed {
+            self.separate_words(element.gap);
+        }
+    }
+
+    /// Separates words where no element is opened.
     fn separate_words(&mut self, gap: Gap) {
         if self.open.shown().displayed {
             self.pieces.gap(gap);
@@ -483,7 +490,6 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         if is_of_template || index + 1 == self.open.len() {
             self.pop_from(index);
         } else {
-            self.pieces.gap(self.open.at(index).gap);
             self.open.make_nameless(index);
         }
     }
@@ -510,11 +516,8 @@ fn annotates_in_html(tag: &Tag<'_>) -> bool {
 }
 
 fn is_hidden_by_attribute(element: &Element) -> bool {
-    let has_no_box = !element.own.displayed
-        && !element.traits.has(Trait::Unshown)
-        && element.name != TEMPLATE
-        && element.space == Space::Html;
-    has_no_box || element.own.visible == Some(false)
+    let has_no_box = !element.own.displayed && element.space == Space::Html;
+    element.own.has_content && (has_no_box || element.own.visible == Some(false))
 }
 
 /// The least text of a page that is taken for what a page shows, in bytes.
@@ -546,21 +549,30 @@ impl<T: FnMut(Piece<'_>)> Pieces<T> {
     }
 
     /// Text that is shown.
-    fn text(&mut self, mut text: &[u8], without_nul: bool) {
+    fn text(&mut self, mut text: &[u8], without_nul: bool, is_preformatted: bool) {
         if !is_blank(text) {
             self.amount.shown += text.len();
         }
         self.is_broken = false;
         while let Some(at) = memchr2(b'\r', 0, text) {
-            (self.take)(Piece::Text(&text[..at]));
+            self.give(&text[..at], is_preformatted);
             match text[at] {
-                b'\r' if text.get(at + 1) != Some(&b'\n') => (self.take)(Piece::Text(b"\n")),
-                0 if !without_nul => (self.take)(Piece::Text("\u{fffd}".as_bytes())),
+                b'\r' if text.get(at + 1) != Some(&b'\n') => {
+                    self.give(b"\n", is_preformatted);
+                }
+                0 if !without_nul => self.give("\u{fffd}".as_bytes(), is_preformatted),
                 _ => {}
             }
             text = &text[at + 1..];
         }
-        (self.take)(Piece::Text(text));
+        self.give(text, is_preformatted);
+    }
+
+    fn give(&mut self, text: &[u8], is_preformatted: bool) {
+        (self.take)(Piece::Text {
+            text,
+            is_preformatted,
+        });
     }
 
     /// Text that an attribute hides.
@@ -574,7 +586,7 @@ impl<T: FnMut(Piece<'_>)> Pieces<T> {
     fn gap(&mut self, gap: Gap) {
         match gap {
             Gap::None => {}
-            Gap::Box => (self.take)(Piece::Text(b" ")),
+            Gap::Box => self.give(b" ", false),
             Gap::Block if self.is_broken => {}
             Gap::Block => {
                 self.is_broken = true;

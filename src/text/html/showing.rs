@@ -3,6 +3,7 @@
 use memchr::memmem;
 
 use super::names::{Name, Space, Trait, Traits, names};
+use super::open_elements::Gap;
 use super::tokenizer::{Attributes, Flag, Tag, Valued};
 
 names! {
@@ -28,10 +29,16 @@ pub(super) enum Hiding {
 pub(super) struct Showing {
     /// Whether it has a box. What has none is not shown, nor is anything in it.
     pub(super) displayed: bool,
+    /// Whether what is in the box is shown. In a `video`, it is for browsers that show none.
+    pub(super) has_content: bool,
+    /// What its style makes of it that separates words.
+    pub(super) gap: Gap,
     /// Whether the box can be seen. In a box that cannot be seen, another one may be seen.
     pub(super) visible: Option<bool>,
     /// Whether text in it is drawn. In SVG, only that of `text` and what is in it is.
     drawn: Option<bool>,
+    /// Whether line breaks of the page are shown in it.
+    is_preformatted: bool,
     /// Whether only an attribute hides it.
     pub(super) by_attribute: bool,
 }
@@ -41,8 +48,11 @@ impl Default for Showing {
     fn default() -> Self {
         Self {
             displayed: true,
+            has_content: true,
+            gap: Gap::None,
             visible: None,
             drawn: None,
+            is_preformatted: false,
             by_attribute: false,
         }
     }
@@ -54,7 +64,6 @@ impl Showing {
         let attributes = &tag.attributes;
         let is_unshown = match tag.name {
             OBJECT => attributes.has(Flag::Data),
-            INPUT => attributes.is_one_of(Valued::Type, &["hidden"]),
             // A shadow root is shown.
             TEMPLATE => !attributes.is_one_of(Valued::ShadowRoot, &["open", "closed"]),
             _ => traits.has(Trait::Unshown),
@@ -65,10 +74,12 @@ impl Showing {
 
         let mut own = Self {
             displayed: !(is_closed || is_hidden),
+            has_content: !is_unshown,
+            is_preformatted: traits.has(Trait::Preformatted),
             ..Self::default()
         };
         own = own.styled(attributes, hiding);
-        own.displayed &= !is_unshown;
+        own.displayed &= tag.name != INPUT || !attributes.is_one_of(Valued::Type, &["hidden"]);
         own
     }
 
@@ -97,11 +108,12 @@ impl Showing {
 
     /// The same, with what the inline style says.
     fn styled(mut self, attributes: &Attributes<'_>, hiding: Hiding) -> Self {
-        if hiding == Hiding::Off {
+        let Some(style) = attributes.style() else {
             return self;
-        }
-        if let Some(style) = attributes.style() {
-            let style = Style::parse(&style);
+        };
+        let style = Style::parse(&style);
+        self.gap = style.gap;
+        if hiding == Hiding::ByAttributes {
             self.displayed = style.displayed.unwrap_or(self.displayed);
             self.visible = style.visible.or(self.visible);
         }
@@ -115,6 +127,8 @@ pub(super) struct Shown {
     pub(super) displayed: bool,
     visible: bool,
     drawn: bool,
+    /// Whether line breaks of the page are shown.
+    pub(super) is_preformatted: bool,
     /// Whether an attribute hides it that is in nothing hidden otherwise.
     pub(super) by_attribute: bool,
 }
@@ -126,6 +140,7 @@ impl Default for Shown {
             displayed: true,
             visible: true,
             drawn: true,
+            is_preformatted: false,
             by_attribute: false,
         }
     }
@@ -134,9 +149,10 @@ impl Default for Shown {
 impl Shown {
     pub(super) fn within(self, own: Showing) -> Self {
         Self {
-            displayed: self.displayed && own.displayed,
+            displayed: self.displayed && own.displayed && own.has_content,
             visible: own.visible.unwrap_or(self.visible),
             drawn: own.drawn.unwrap_or(self.drawn),
+            is_preformatted: self.is_preformatted || own.is_preformatted,
             by_attribute: self.by_attribute || self.displayed && own.by_attribute,
         }
     }
@@ -154,6 +170,8 @@ struct Style {
     displayed: Option<bool>,
     /// Whether the box can be seen.
     visible: Option<bool>,
+    /// Whether the box is a block, and so separates words.
+    gap: Gap,
 }
 
 impl Style {
@@ -166,9 +184,9 @@ impl Style {
 
     /// Of a style without comments.
     fn parse_plain(style: &[u8]) -> Self {
-        let mut displayed = Property::default();
-        let mut content = Property::default();
-        let mut visible = Property::default();
+        let mut displayed = Property::UNSAID;
+        let mut content = Property::UNSAID;
+        let mut visible = Property::UNSAID;
         for declaration in Declarations(style) {
             let Some(colon) = declaration.iter().position(|&byte| byte == b':') else {
                 continue;
@@ -176,7 +194,7 @@ impl Style {
             let name = declaration[..colon].trim_ascii();
             let value = &declaration[colon + 1..];
             if name.eq_ignore_ascii_case(b"display") {
-                displayed.declare(value, is_displayed);
+                displayed.declare(value, display);
             } else if name.eq_ignore_ascii_case(b"content-visibility") {
                 content.declare(value, is_visible);
             } else if name.eq_ignore_ascii_case(b"visibility") {
@@ -184,26 +202,33 @@ impl Style {
             }
         }
         let is_content_hidden = content.value == Some(false);
+        let (is_displayed, gap) = displayed.value.unzip();
         Self {
             displayed: if is_content_hidden {
                 Some(false)
             } else {
-                displayed.value
+                is_displayed
             },
             visible: visible.value,
+            gap: gap.unwrap_or(Gap::None),
         }
     }
 }
 
 /// What declarations say of one property. The last one counts, and before all those that are important.
-#[derive(Clone, Copy, Default)]
-struct Property {
-    value: Option<bool>,
+#[derive(Clone, Copy)]
+struct Property<T> {
+    value: Option<T>,
     important: bool,
 }
 
-impl Property {
-    fn declare(&mut self, value: &[u8], read: fn(&[u8]) -> Option<bool>) {
+impl<T> Property<T> {
+    const UNSAID: Self = Self {
+        value: None,
+        important: false,
+    };
+
+    fn declare(&mut self, value: &[u8], read: fn(&[u8]) -> Option<T>) {
         let mark = memchr::memchr(b'!', value);
         let important = mark.is_some();
         // What follows `!` is `important`, or the declaration is none.
@@ -225,32 +250,31 @@ impl Property {
     }
 }
 
-/// A value that nobody knows says nothing.
-fn is_displayed(value: &[u8]) -> Option<bool> {
-    const KNOWN: [&str; 15] = [
-        "-moz-",
-        "-ms-",
-        "-webkit-",
-        "block",
-        "contents",
-        "flex",
-        "flow",
-        "grid",
-        "inherit",
-        "initial",
-        "inline",
-        "list-item",
-        "ruby",
-        "table",
-        "unset",
+/// Whether there is a box, and what it separates. A value that nobody knows says nothing.
+fn display(value: &[u8]) -> Option<(bool, Gap)> {
+    const KNOWN: [(&str, Gap); 15] = [
+        ("-moz-", Gap::None),
+        ("-ms-", Gap::None),
+        ("-webkit-", Gap::None),
+        ("block", Gap::Block),
+        ("contents", Gap::None),
+        ("flex", Gap::Block),
+        ("flow", Gap::Block),
+        ("grid", Gap::Block),
+        ("inherit", Gap::None),
+        ("initial", Gap::None),
+        ("inline", Gap::None),
+        ("list-item", Gap::Block),
+        ("ruby", Gap::None),
+        ("table", Gap::Block),
+        ("unset", Gap::None),
     ];
-    match value {
-        b"none" => Some(false),
-        value => KNOWN
-            .iter()
-            .any(|known| value.starts_with(known.as_bytes()))
-            .then_some(true),
+    if value == b"none" {
+        return Some((false, Gap::None));
     }
+    let mut known = KNOWN.iter();
+    let (_, gap) = known.find(|(known, _)| value.starts_with(known.as_bytes()))?;
+    Some((true, *gap))
 }
 
 fn is_visible(value: &[u8]) -> Option<bool> {

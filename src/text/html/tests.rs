@@ -40,6 +40,34 @@ fn paragraphs_are_blocks_whatever_the_lines_of_the_page_are() {
     );
 }
 
+#[cfg(feature = "ingest")]
+#[test]
+fn lines_of_preformatted_text_are_those_of_a_plain_text() {
+    let text = "One\n\ntwo\nthree\r\n\r\nfour\r\rfive";
+    for (begin, end) in [
+        ("<pre>", "</pre>"),
+        ("<pre><b>", "</b></pre>"),
+        ("<listing><p>", "</listing>"),
+        ("<xmp>", "</xmp>"),
+        ("<plaintext>", ""),
+    ] {
+        let page = format!("<p>a\n\nb{begin}{text}{end}");
+        assert_eq!(
+            visible_paragraphs(&page, Syntax::Html).trim_end(),
+            "a  b\n\nOne\n\ntwo\nthree\n\nfour\n\nfive",
+            "{begin}"
+        );
+    }
+    assert_eq!(
+        visible_paragraphs("<pre>a\n\n</pre>b\n\nc", Syntax::Html).trim_end(),
+        "a\n\nb  c"
+    );
+    assert_eq!(
+        visible_paragraphs("<textarea>a\n\nb</textarea>", Syntax::Html).trim(),
+        "a\n\nb"
+    );
+}
+
 #[test]
 fn character_references_are_decoded() {
     assert_eq!(
@@ -125,6 +153,55 @@ fn unknown_and_inline_elements_part_no_word() {
             "<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp>字</ruby>",
             "漢 kan 字",
         ),
+    ]);
+}
+
+#[test]
+fn a_box_parts_words_whatever_is_shown_in_it() {
+    for name in ["audio", "canvas", "iframe", "object data=x", "video"] {
+        let end = name.split(' ').next().expect("it has a name");
+        for (attribute, shown) in [
+            ("", "one two"),
+            (" hidden", "onetwo"),
+            (" style='display:none'", "onetwo"),
+        ] {
+            let page = format!("one<{name}{attribute}>no</{end}>two");
+            let rest = "<p>".to_owned() + &"x".repeat(64);
+            assert_eq!(words(&(page + &rest)), format!("{shown} {}", &rest[3..]));
+        }
+    }
+    assert_all(&[
+        ("one<datalist>no</datalist>two", "onetwo"),
+        ("one<rp>(</rp>two", "onetwo"),
+        ("one<template><p>no</template>two", "onetwo"),
+    ]);
+}
+
+#[test]
+fn what_a_style_makes_a_block_parts_words() {
+    for value in ["block", "flex", "grid", "table-cell", "list-item"] {
+        let page = format!("one<span style='display:{value}'>two</span>three");
+        assert_eq!(words(&page), "one two three", "{value}");
+    }
+    for value in ["inline", "inline-block", "contents", "ruby", "nosuch"] {
+        let page = format!("o<span style='display:{value}'>n</span>e");
+        assert_eq!(words(&page), "one", "{value}");
+    }
+    assert_all(&[
+        ("<div style='display:inline'>one</div>two", "one two"),
+        ("one<img style='display:block'>two", "one two"),
+        ("o<b style='display:block;display:inline'>n</b>e", "one"),
+    ]);
+}
+
+/// Browsers let a form end with what is open in it.
+#[test]
+fn a_form_parts_words_where_it_ends() {
+    assert_all(&[
+        ("<form><b>o</form>ne</b>two", "one two"),
+        ("<form><b>o</form>n</b></form>e", "on e"),
+        ("<form>one</form>two", "one two"),
+        ("<form><p>o</form>ne<p>two", "o ne two"),
     ]);
 }
 
