@@ -49,7 +49,7 @@ pub(crate) fn visible_text(page: &str, syntax: Syntax) -> String {
         &[],
         || Vec::with_capacity(page.len() / 4),
         |text, piece| match piece {
-            Piece::Text { text: more, .. } => text.extend_from_slice(more),
+            Piece::Text(more) | Piece::Lines(more) => text.extend_from_slice(more),
             Piece::Break if text.last().is_some_and(|&last| last != b'\n') => text.push(b'\n'),
             Piece::Break | Piece::Link(_) => {}
         },
@@ -67,17 +67,14 @@ pub(crate) fn visible_paragraphs(page: &str, syntax: Syntax) -> String {
         &[],
         || Vec::with_capacity(page.len() / 4),
         |text, piece| match piece {
-            Piece::Text {
-                text: more,
-                is_preformatted: true,
-            } => text.extend_from_slice(more),
-            Piece::Text { text: more, .. } => {
+            Piece::Lines(more) => text.extend_from_slice(more),
+            Piece::Text(more) => {
                 text.extend(
                     more.iter()
                         .map(|&byte| if byte == b'\n' { b' ' } else { byte }),
                 );
             }
-            Piece::Break if text.last().is_some_and(|&last| last != b'\n') => text.extend(b"\n\n"),
+            Piece::Break if !text.is_empty() && !text.ends_with(b"\n\n") => text.extend(b"\n\n"),
             Piece::Break | Piece::Link(_) => {}
         },
     );
@@ -86,12 +83,10 @@ pub(crate) fn visible_paragraphs(page: &str, syntax: Syntax) -> String {
 
 /// What a reader of a page meets, in order.
 pub(super) enum Piece<'a> {
-    /// Visible text.
-    Text {
-        text: &'a [u8],
-        /// Whether its line breaks are shown.
-        is_preformatted: bool,
-    },
+    /// Visible text, whose line breaks are shown as spaces.
+    Text(&'a [u8]),
+    /// Visible text, whose line breaks are shown.
+    Lines(&'a [u8]),
     /// The begin or the end of a block.
     Break,
     /// A link begins or ends.
@@ -212,7 +207,7 @@ struct Run {
 impl Page {
     fn take(&mut self, piece: &Piece<'_>) {
         match *piece {
-            Piece::Text { text, .. } => {
+            Piece::Text(text) | Piece::Lines(text) => {
                 self.text.extend_from_slice(text);
                 if self.in_link {
                     self.linked.extend_from_slice(text);

@@ -569,9 +569,9 @@ impl<T: FnMut(Piece<'_>)> Pieces<T> {
     }
 
     fn give(&mut self, text: &[u8], is_preformatted: bool) {
-        (self.take)(Piece::Text {
-            text,
-            is_preformatted,
+        (self.take)(match is_preformatted {
+            true => Piece::Lines(text),
+            false => Piece::Text(text),
         });
     }
 

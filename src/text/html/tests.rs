@@ -62,6 +62,11 @@ fn lines_of_preformatted_text_are_those_of_a_plain_text() {
         visible_paragraphs("<pre>a\n\n</pre>b\n\nc", Syntax::Html).trim_end(),
         "a\n\nb  c"
     );
+    // A line that ends with its block ends a paragraph.
+    assert_eq!(
+        visible_paragraphs("<pre>a\n</pre>b", Syntax::Html).trim_end(),
+        "a\n\n\nb"
+    );
     assert_eq!(
         visible_paragraphs("<textarea>a\n\nb</textarea>", Syntax::Html).trim(),
         "a\n\nb"
