@@ -213,11 +213,17 @@ pub(crate) fn ensure_nothing_at(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Whether the name of a file says that it is packed.
+#[cfg(feature = "ingest")]
+pub(crate) fn is_named_as_packed(path: &Path) -> bool {
+    let extension = path.extension();
+    extension.is_some_and(|extension| extension == "gz" || extension == "zst")
+}
+
 /// Refuses a name that says that a file is packed, for one that is written as plain text.
 #[cfg(feature = "ingest")]
 pub(crate) fn ensure_named_as_plain(path: &Path) -> Result<()> {
-    let extension = path.extension();
-    if extension.is_some_and(|extension| extension == "gz" || extension == "zst") {
+    if is_named_as_packed(path) {
         let reason =
             "it is written as plain text: give it a name that does not say that it is packed";
         return Err(Error::output(path, reason));

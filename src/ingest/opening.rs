@@ -14,6 +14,7 @@ use super::stored_bytes::{Progress, Stored};
 use super::unpacked::{Packing, Unpacked};
 use super::unreadable::{kind_of, kind_of_wide_lines};
 use crate::error::{Error, Result, path_name};
+use crate::files::is_named_as_packed;
 use crate::source::{Identity, Place, Sample};
 
 /// The name of standard input.
@@ -399,9 +400,7 @@ impl Opener<'_> {
             stored = known.hash(stored);
         }
         let mut content = Unpacked::new(stored, length.is_some())?;
-        let has_packed_name =
-            matches!(place.extension(), Some(name) if name == "gz" || name == "zst");
-        if has_packed_name && self.is_web_archive() {
+        if is_named_as_packed(&place) && self.is_web_archive() {
             content = content.of_packed_archive()?;
         }
         Ok(Opened {

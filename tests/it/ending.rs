@@ -3,7 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -384,15 +384,20 @@ fn of_many_rejected_records_a_few_are_told_and_all_are_written_where_they_are_wa
     Ok(())
 }
 
-/// Numbers of what had been found until then stood as if they were all.
-#[test]
-fn who_reads_a_few_lines_only_is_told_no_totals() -> TestResult {
-    let folder = Folder::new()?;
-    let path = folder.path("d.simdb");
+/// A database whose documents are all near to each other at distance 64.
+fn database_with_many_pairs(folder: &Folder) -> Result<PathBuf, Box<dyn std::error::Error>> {
     insert_all(
         &folder.database("d.simdb")?,
         (0..3_000).map(|i| document(i.to_string(), i)),
     )?;
+    Ok(folder.path("d.simdb"))
+}
+
+/// Numbers of what had been found until then stood as if they were all.
+#[test]
+fn who_reads_a_few_lines_only_is_told_no_totals() -> TestResult {
+    let folder = Folder::new()?;
+    let path = database_with_many_pairs(&folder)?;
     for command in [&["pairs"][..], &["delete", "--duplicates", "--dry-run"]] {
         let mut child = simdb()
             .args(command)
@@ -415,11 +420,7 @@ fn who_reads_a_few_lines_only_is_told_no_totals() -> TestResult {
 #[test]
 fn a_search_for_pairs_tells_from_where_it_goes_on() -> TestResult {
     let folder = Folder::new()?;
-    let path = folder.path("d.simdb");
-    insert_all(
-        &folder.database("d.simdb")?,
-        (0..3_000).map(|i| document(i.to_string(), i)),
-    )?;
+    let path = database_with_many_pairs(&folder)?;
     let mut pairs = simdb();
     pairs.arg("pairs").arg(&path).args(["--max-distance", "64"]);
     let mut child = pairs
