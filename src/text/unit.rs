@@ -383,7 +383,9 @@ mod tests {
     proptest::proptest! {
         /// Few symbols and any white space are looked at as the rules say.
         #[test]
-        fn sentences_are_those_of_the_rules(text in "([a-cA-C1. \n\r?!,\"()]|[。中»\u{a0}\u{301}\u{2029}\u{85}]){0,60}") {
+        fn sentences_are_those_of_the_rules(
+            text in "([a-cA-C1. \n\r?!,\"()]|[。中»\u{a0}\u{301}\u{2029}\u{85}]){0,60}",
+        ) {
             let all = 0..text.len();
             proptest::prop_assert_eq!(sentences(&text, all, usize::MAX), plainly(&text));
         }

@@ -4,8 +4,8 @@
 //! the range from the segment of the chunk. If that is not in memory, read the blocks of the range. Then give the rows
 //! of the runs in memory.
 //!
-//! The cost of that is waiting for memory: for the index of the segment, then for the rows. So the code departs from the
-//! plain algorithm in two ways.
+//! The cost of that is waiting for memory: for the index of the segment, then for the rows. So the code departs from
+//! the plain algorithm in two ways.
 //!
 //! First, some ranges take a step together, in a short loop, while those added before take the next step. A step
 //! fetches the memory that the next one reads. So the processor waits for many lines of memory at the same time.
