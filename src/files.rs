@@ -223,7 +223,8 @@ pub(crate) fn is_named_as_packed(path: &Path) -> bool {
 /// Refuses a name that says that a file is packed, for one that is written as plain text.
 #[cfg(feature = "ingest")]
 pub(crate) fn ensure_named_as_plain(path: &Path) -> Result<()> {
-    if is_named_as_packed(path) {
+    let is_of_others = |extension| extension == "bz2" || extension == "xz";
+    if is_named_as_packed(path) || path.extension().is_some_and(is_of_others) {
         let reason =
             "it is written as plain text: give it a name that does not say that it is packed";
         return Err(Error::output(path, reason));

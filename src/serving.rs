@@ -167,12 +167,12 @@ fn listen_beside(store: &Arc<Store>) -> Result<Listener> {
     Ok(Listener::new(listen(store, &beside(store)?)?))
 }
 
-/// Where the socket beside the file is.
+/// Where the socket beside the file is, also if the directory of the process has changed since the file was opened.
 fn beside(store: &Store) -> Result<PathBuf> {
     #[cfg(unix)]
-    let beside = socket_beside(&store.path);
+    let beside = socket_beside(&store.target);
     #[cfg(not(unix))]
-    let beside = std::path::absolute(&store.path);
+    let beside = std::path::absolute(&store.target);
     beside.map_err(Error::io(&store.path))
 }
 

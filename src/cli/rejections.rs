@@ -117,6 +117,9 @@ pub(super) fn object(rejected: &Rejected) -> Value {
         "kind": rejected.reason.kind(),
         "line": rejected.line,
     });
+    if let Some(row) = rejected.row {
+        object["row"] = row.into();
+    }
     if let Some(fields) = object.as_object_mut() {
         fields.extend(name_fields(
             "source",

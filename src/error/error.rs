@@ -231,6 +231,13 @@ pub enum Error {
         /// The most texts it may have.
         max_texts: usize,
     },
+    /// An answer is too long to be sent to another process.
+    AnswerLength {
+        /// The bytes of the answer.
+        bytes: usize,
+        /// The most bytes it may have.
+        max_bytes: usize,
+    },
     /// A text is too long to be sent to the process that has the database open.
     TextLength {
         /// The bytes of the text.
@@ -483,6 +490,7 @@ impl Error {
             | Self::TooManyUnits { .. }
             | Self::TextLength { .. }
             | Self::RequestLength { .. }
+            | Self::AnswerLength { .. }
             | Self::FeatureWeight { .. }
             | Self::NoSketch
             | Self::SketchMissing { .. }

@@ -153,6 +153,11 @@ impl fmt::Display for Error {
                 "the request has {bytes} bytes and {texts} texts, and at most {max_bytes} bytes and {max_texts} texts \
                  can be sent to the process that has the database open: name fewer scopes, or ask in that process"
             ),
+            Self::AnswerLength { bytes, max_bytes } => write!(
+                f,
+                "the answer has {bytes} bytes, and at most {max_bytes} can be sent to another process: ask for fewer \
+                 matches; a document that was submitted is decided all the same"
+            ),
             Self::TextLength { given, max } => write!(
                 f,
                 "the text has {given} bytes, and at most {max} can be sent to the process that has the database open: \

@@ -508,9 +508,11 @@ impl Position {
 
     /// That the record cannot be taken. `id` is its place, if the inputs are read with numbers.
     pub(super) fn rejected(&self, reason: Reason, id: Option<RecordId>) -> Rejected {
+        let is_row = self.is_row();
         Rejected {
             path: self.input.path.clone(),
-            line: self.line,
+            line: self.line.filter(|_| !is_row),
+            row: self.line.filter(|_| is_row),
             offset: self.offset,
             reason,
             id: id.map(Box::new),

@@ -33,8 +33,10 @@ use crate::text::{Scheme, Unit};
 pub struct Rejected {
     /// The input: a path, or `-` for standard input.
     pub path: Arc<Path>,
-    /// The line, from 1. `None` if the whole input is the record.
+    /// The line, from 1. `None` if the record is no line.
     pub line: Option<u64>,
+    /// The row, from 1, if the input is a Parquet file.
+    pub row: Option<u64>,
     /// Where it begins, if it is the record of a web archive.
     pub offset: Option<Offset>,
     /// What is wrong.
@@ -62,6 +64,9 @@ impl fmt::Display for Rejected {
         if let Some(line) = self.line {
             write!(f, ", line {line}")?;
         }
+        if let Some(row) = self.row {
+            write!(f, ", row {row}")?;
+        }
         match self.offset {
             Some(Offset::Stored(bytes)) => write!(f, ", offset {bytes}")?,
             Some(Offset::Unpacked(bytes)) => write!(f, ", unpacked offset {bytes}")?,
@@ -81,10 +86,14 @@ impl Rejected {
 impl From<&Rejected> for Error {
     /// The error of an ingestion that ends at this record.
     fn from(rejected: &Rejected) -> Self {
+        let reason = match rejected.row {
+            Some(row) => format!("row {row}: {}", rejected.reason),
+            None => rejected.reason.to_string(),
+        };
         Self::Input {
             source_name: path_name(&rejected.path),
             line: rejected.line,
-            reason: rejected.reason.to_string(),
+            reason,
         }
     }
 }

@@ -44,11 +44,15 @@ impl Outgoing {
 
     /// Adds the answer to a submission.
     pub(super) fn verdict(&mut self, verdict: Result<Verdict>) -> Result<(), Ended> {
-        match verdict {
-            Ok(verdict) => write_verdict(&verdict, &mut self.answers),
-            Err(error) => self.error(error)?,
+        let before = self.answers.bytes().len();
+        let written = verdict.and_then(|verdict| {
+            write_verdict(&verdict, &mut self.answers);
+            self.answers.ensure_sendable(before)
+        });
+        match written {
+            Ok(()) => Ok(()),
+            Err(error) => self.error(error),
         }
-        Ok(())
     }
 
     /// Adds an answer that says what is wrong.

@@ -207,6 +207,23 @@ impl Answers {
         &mut self.out
     }
 
+    /// Takes an answer away if it is longer than a client takes. It begins behind so many bytes, and is the last.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AnswerLength`] if it was taken away.
+    pub(super) fn ensure_sendable(&mut self, before: usize) -> Result<(), Error> {
+        let bytes = self.out.len() - before;
+        if bytes <= MOST_ANSWER_BYTES {
+            return Ok(());
+        }
+        self.out.truncate(before);
+        Err(Error::AnswerLength {
+            bytes,
+            max_bytes: MOST_ANSWER_BYTES,
+        })
+    }
+
     /// A text of the protocol, such as OK.
     pub(crate) fn simple(&mut self, text: &str) {
         push_line(&mut self.out, b'+', text);

@@ -252,8 +252,15 @@ impl<'s> RespSession<'s> {
         Ok(())
     }
 
-    /// Answers a call that no commit is waited for with. Everything before it is durable.
+    /// Answers a call that no commit is waited for with. Everything before it is durable. An answer that is too long for
+    /// a client is an error, and is not sent.
     fn answer_now(&mut self, call: &Call) -> Result<()> {
+        let before = self.outgoing.answers.bytes().len();
+        self.write_answer(call)?;
+        self.outgoing.answers.ensure_sendable(before)
+    }
+
+    fn write_answer(&mut self, call: &Call) -> Result<()> {
         let database = self.sessions.database()?;
         match call {
             Call::Query(query) => {

@@ -103,6 +103,9 @@ fn go_elsewhere(folder: &Path) -> TestResult {
     let moving = documents(0..50).inspect(|_| there());
     let built = Database::build("sub/c.simdb", &options, moving, 1)?;
     assert_eq!(stored(&built)?, 50);
+    there();
+    #[cfg(unix)]
+    assert!(database.serve()?.path().ends_with("here/sub/d.simdb.sock"));
     Ok(())
 }
 

@@ -277,6 +277,32 @@ fn what_is_too_long_to_be_sent_fails_alone() -> TestResult {
     Ok(())
 }
 
+/// The client took the answer for one that is not simdb's, and everything else that was asked for failed with it.
+#[test]
+fn an_answer_that_is_too_long_to_be_sent_fails_alone() -> TestResult {
+    let folder = Folder::new()?;
+    let database = Database::create(folder.path("d.simdb"), &external().serve(true))?;
+    let mut txn = database.begin_write()?;
+    for i in 0..1_200 {
+        let payload = vec![i as u8; Document::MAX_PAYLOAD_BYTES];
+        txn.insert(&document(format!("long {i}"), 1).with_payload(payload))?;
+    }
+    txn.commit()?;
+    let client = Client::connect(database.path(), &patient())?;
+    let link = |most| Policy::link().limit(most);
+    let before = client.submit(&document("a", far(1)), &link(10))?;
+    let long = client.submit(&document("b", 1), &link(2_000))?;
+    let ask = |most| client.query(&Query::new(Fingerprint::from_bits(1)).limit(most));
+    for refused in [long.wait().map(drop), ask(2_000).map(drop)] {
+        let refused = refused.expect_err("the answer is too long");
+        assert_eq!(refused.kind(), ErrorKind::Input);
+        assert!(refused.to_string().contains("fewer matches"), "{refused}");
+    }
+    assert!(!before.wait()?.is_duplicate());
+    assert_eq!((ask(7)?.as_slice().len(), ask(7)?.total()), (7, 1_201));
+    Ok(())
+}
+
 #[test]
 fn of_two_near_twins_in_eight_processes_exactly_one_is_new() -> TestResult {
     let folder = Folder::new()?;

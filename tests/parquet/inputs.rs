@@ -329,7 +329,7 @@ fn what_cannot_be_read_of_a_parquet_file_is_said() -> TestResult {
     let odd = folder.path("odd.parquet");
     write(&odd, vec![("text", texts)], Compression::SNAPPY)?;
     let ran = run!("dedup", &odd, "--output", folder.path("odd.out"));
-    ran.expect(0).says("UTF-8").says("odd.parquet, line 1");
+    ran.expect(0).says("UTF-8").says("odd.parquet, row 1");
     assert_eq!(rows(&folder.path("odd.out"))?.0.len(), 2);
     // Damage and cut files are errors.
     let bytes = fs::read(&other)?;
