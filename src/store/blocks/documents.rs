@@ -11,7 +11,7 @@ use super::sketches::{SketchRef, Sketches};
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{Sketch, SketchSize};
-use crate::store::lookup::partition_point_from;
+use crate::store::lookup::{partition_point_from, prefetch_at};
 
 /// Kind and version of a block of documents.
 pub(super) const KIND: u8 = 17;
@@ -191,8 +191,16 @@ impl DocumentBlock {
     pub(crate) fn find(&self, number: u64) -> Option<usize> {
         // Most blocks have numbers without gaps.
         let guess = number.saturating_sub(self.first).min(self.len() as u64) as usize;
+        self.prefetch_parts(guess);
         let index = partition_point_from(&self.heads, guess, |head| head.number < number);
         (self.heads.get(index)?.number == number).then_some(index)
+    }
+
+    /// Fetches what [`get`](Self::get) reads beside the head, so that the processor waits for all of it together. Where
+    /// the key is stands in the head, so it is guessed: keys are about equally long.
+    fn prefetch_parts(&self, index: usize) {
+        prefetch_at(&self.keys, self.keys.len() * index / self.len().max(1));
+        self.sketches.prefetch(index);
     }
 
     /// The number of documents whose numbers are below `number`.

@@ -3,6 +3,7 @@
 use super::envelope::{Fields, Problem};
 use super::packed::decode_column;
 use crate::sketch::{Sketch, SketchSize};
+use crate::store::lookup::prefetch_at;
 
 /// A sketch in a block.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +65,12 @@ impl Sketches {
             bytes: &self.bytes[index * self.size..(index + 1) * self.size],
             shingles,
         })
+    }
+
+    /// Fetches what [`get`](Self::get) reads.
+    pub(super) fn prefetch(&self, index: usize) {
+        prefetch_at(&self.shingles, index);
+        prefetch_at(&self.bytes, index * self.size);
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

@@ -27,7 +27,7 @@ use crate::store::blocks::{
     SegmentBuilder, SetBlocks,
 };
 use crate::store::engine::LevelName;
-use crate::store::lookup::Prefixes;
+use crate::store::lookup::{Prefixes, guess, partition_point_from};
 
 /// The position of a block in its level. Positions are ordered as the blocks are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -359,9 +359,15 @@ impl<R: Row> Level<R> {
         blocks: SetBlocks<'_>,
     ) -> Result<&[Entry<R>]> {
         let entries = &self.chunk(chunk, blocks)?.entries;
+        let before = chunk
+            .checked_sub(1)
+            .map_or(R::MIN, |before| self.highs[before]);
+        // Blocks are evenly spread, so the guess is hardly ever wrong. Each other entry is a wait for memory.
+        let high = self.highs[chunk].prefix();
+        let guess = guess(entries.len(), before.prefix(), high, row.prefix());
         let first = match planted("the last row of a block is looked for in the next") {
-            true => entries.partition_point(|entry| entry.high <= row),
-            false => entries.partition_point(|entry| entry.high < row),
+            true => partition_point_from(entries, guess, |entry| entry.high <= row),
+            false => partition_point_from(entries, guess, |entry| entry.high < row),
         };
         Ok(&entries[first..])
     }
