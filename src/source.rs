@@ -470,6 +470,16 @@ impl Numbers {
         }
     }
 
+    /// Those from a number on.
+    pub(crate) fn since(&self, first: u64) -> Self {
+        let from = self.0.partition_point(|range| range.end <= first);
+        let mut ranges = self.0[from..].to_vec();
+        if let Some(range) = ranges.first_mut() {
+            range.start = range.start.max(first);
+        }
+        Self(ranges)
+    }
+
     pub(crate) fn add_all(&mut self, other: &Self) {
         for range in &other.0 {
             self.add(range.clone());
@@ -530,6 +540,16 @@ mod tests {
         assert!(
             !Numbers(vec![3..5, 5..8]).are_valid(100) && !Numbers(vec![3..5, 7..7]).are_valid(100)
         );
+    }
+
+    #[test]
+    fn numbers_since_one_of_them_are_those_from_there_on() {
+        let all = numbers([3..8, 10..12]);
+        assert_eq!(all.since(0), all);
+        assert_eq!(all.since(5).ranges(), [5..8, 10..12]);
+        assert_eq!(all.since(8).ranges(), [10..12]);
+        assert_eq!(all.since(11).ranges(), [11..12]);
+        assert!(all.since(12).is_empty());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Which inputs are read, and from where: what an earlier ingestion has read is not read again.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
@@ -113,6 +113,8 @@ impl Sources {
             unchanged: 0,
         };
         let mut ignored = Numbers::default();
+        // What all sources have stored, once one of them is read again.
+        let mut of_runs = None;
         let mut resumptions = Vec::new();
         for (index, stored) in stored.iter().enumerate() {
             let Some(name) = &names[index] else { continue };
@@ -140,9 +142,12 @@ impl Sources {
             if resumed == Resumed::Again
                 && let Some(stored) = stored
             {
-                record
-                    .earlier
-                    .add_all(&stored_later(database, &stored.record)?);
+                let of_runs = match &mut of_runs {
+                    Some(known) => known,
+                    none => none.insert(stored_by_runs(database)?),
+                };
+                let later = stored_later(of_runs, &stored.record);
+                record.earlier.add_all(&later);
                 // What cannot be read is met again.
                 if let Ok(Standing::Changed) = records.standing(index, stored) {
                     record.counted = 0;
@@ -459,24 +464,24 @@ pub(super) fn resume(records: &mut Records, snapshot: &Snapshot) -> Result<Vec<R
     Ok(all)
 }
 
+/// The numbers of the documents that each run has stored, by the number of the run.
+fn stored_by_runs(database: &Database) -> Result<HashMap<u64, Numbers>> {
+    let mut by_runs: HashMap<u64, Numbers> = HashMap::new();
+    for source in database.snapshot()?.sources()? {
+        let SourceRecord { run, numbers, .. } = source.record;
+        by_runs.entry(run).or_default().add_all(&numbers);
+    }
+    Ok(by_runs)
+}
+
 /// The numbers of the documents that the run of a source has stored after the first of the source. When the source is
 /// read again, they do not count before their turn has come again.
-fn stored_later(database: &Database, record: &SourceRecord) -> Result<Numbers> {
-    let mut later = Numbers::default();
-    let Some(first) = record.numbers.ranges().first() else {
-        return Ok(later);
-    };
-    for source in database.snapshot()?.sources()? {
-        if source.record.run != record.run {
-            continue;
-        }
-        for range in source.record.numbers.ranges() {
-            if range.start > first.start {
-                later.add(range.clone());
-            }
-        }
+fn stored_later(by_runs: &HashMap<u64, Numbers>, record: &SourceRecord) -> Numbers {
+    let of_run = by_runs.get(&record.run);
+    match (of_run, record.numbers.ranges().first()) {
+        (Some(of_run), Some(first)) => of_run.since(first.start + 1),
+        _ => Numbers::default(),
     }
-    Ok(later)
 }
 
 /// Whether each source is among those before.
