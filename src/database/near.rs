@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{Similarity, Sketch, SketchSize};
 use crate::source::Ignored;
-use crate::store::{ScopeNames, Settings};
+use crate::store::{KnownSketches, ScopeNames, Settings};
 use crate::unix_seconds::UnixSeconds;
 
 /// Which documents are near: in how many bits fingerprints may differ, how similar the documents have to be, since when
@@ -339,6 +339,11 @@ impl SketchFilter {
     /// How similar a document is. `None` if that cannot be told.
     pub(super) fn similarity(&self, sketch: Option<&Sketch>) -> Option<Similarity> {
         self.sketch.similarity(sketch?).ok()
+    }
+
+    /// Whether a document of a fingerprint may be similar enough, as far as its sketches are known.
+    pub(super) fn may_match(&self, known: &KnownSketches, fingerprint: Fingerprint) -> bool {
+        !self.excludes() || known.may_have(fingerprint, |sketch| self.matches(Some(sketch)))
     }
 
     /// Whether a document is similar enough. One without a sketch is not, unless every document is.

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Candidates, NearFingerprint, Permuted, PricedProbeSet, ProbeSet, ProbedPrefix};
 use crate::planted::planted;
-use crate::store::{AddRanges, Reader, Scan, Searched, Transaction};
+use crate::store::{AddRanges, KnownSketches, Reader, Scan, Searched, Transaction};
 
 /// A query for the stored fingerprints within a distance of a fingerprint.
 #[derive(Clone, Copy, Debug)]
@@ -429,11 +429,12 @@ pub(super) struct NearWritten {
 }
 
 impl NearWritten {
-    /// The written fingerprints that are near to a query, in order. Some may have no document any more.
+    /// The written fingerprints that are near to a query and wanted, in order. Some may have no document any more.
     pub(super) fn find(
         &mut self,
         writer: &mut Transaction,
         query: NearQuery,
+        is_wanted: impl Fn(NearFingerprint, &KnownSketches) -> bool,
     ) -> Result<&[NearFingerprint]> {
         let Self { known, near } = self;
         near.clear();
@@ -443,11 +444,16 @@ impl NearWritten {
         } = query;
         writer.index_written();
         let written = writer.written_fingerprints();
+        let mut add = |found: NearFingerprint| {
+            if is_wanted(found, writer.written_sketches()) {
+                near.push(found);
+            }
+        };
         let tables = writer.reader().settings().plan.tables();
         let first = &tables[0];
         let permuted = first.apply(fingerprint);
         let unsorted = written.unsorted();
-        unsorted.each_near(permuted, max_distance, first, |found| near.push(found));
+        unsorted.each_near(permuted, max_distance, first, &mut add);
         let sorted: usize = written.sorted().map(Candidates::len).sum();
         if sorted == 0 {
             sort_and_dedup(near);
@@ -463,15 +469,13 @@ impl NearWritten {
                 let query = table.apply(fingerprint);
                 prefix.each_range(query, |first, last| {
                     for candidates in written.within(prefix.table, (first, last)) {
-                        candidates.each_near(query, max_distance, table, |found| {
-                            near.push(found);
-                        });
+                        candidates.each_near(query, max_distance, table, &mut add);
                     }
                 });
             }
         } else {
             for candidates in written.sorted() {
-                candidates.each_near(permuted, max_distance, first, |found| near.push(found));
+                candidates.each_near(permuted, max_distance, first, &mut add);
             }
         }
         sort_and_dedup(near);

@@ -21,7 +21,9 @@ use crate::fingerprint::Fingerprint;
 use crate::plan::NearFingerprint;
 use crate::sketch::Sketch;
 use crate::source::Numbers;
-use crate::store::{DocumentNumber, Numbered, Posted, ReadScopes, Reader, ScopeNumber};
+use crate::store::{
+    DocumentNumber, KnownSketches, Numbered, Posted, ReadScopes, Reader, ScopeNumber,
+};
 
 /// With a least similarity or a function that verifies, the number of matches that are counted, even if fewer are
 /// listed.
@@ -118,8 +120,10 @@ fn answer_within(reader: Reader<'_>, queries: &[&Query]) -> Result<Vec<Matches>>
     let each = queries.iter().copied();
     let mut searches = new_searches(reader, each, |query| query.filter.limit)?;
     let near_queries = near_queries(&searches);
+    let mut sketches = KnownSketches::default();
     let mut parts = NearSearch::new(reader, &near_queries);
-    while let Some(near) = parts.next_part()? {
+    while let Some(mut near) = parts.next_part()? {
+        leave_out_unlike(reader, &searches, &mut near, &mut sketches)?;
         add_all(reader, &mut searches, &near)?;
     }
     let mut answers = Vec::with_capacity(queries.len());
@@ -146,8 +150,10 @@ pub(super) fn each_match(
     debug_assert!(queries.len() <= MOST_FOR_EACH);
     let mut searches = new_searches(reader, queries.iter(), |_| usize::MAX)?;
     let near_queries = near_queries(&searches);
+    let mut sketches = KnownSketches::default();
     let mut parts = NearSearch::new(reader, &near_queries);
-    while let Some(near) = parts.next_part()? {
+    while let Some(mut near) = parts.next_part()? {
+        leave_out_unlike(reader, &searches, &mut near, &mut sketches)?;
         for near in near.chunks(NEAR_TOGETHER) {
             add_all(reader, &mut searches, near)?;
             for near in near.chunk_by(|a, b| a.0 == b.0) {
@@ -200,6 +206,79 @@ pub(super) fn answer_any(reader: Reader<'_>, query: &Query) -> Result<bool> {
     })
 }
 
+/// Leaves out near fingerprints none of whose documents is similar enough to what is searched for. Nothing is left out
+/// where searches have few near fingerprints.
+///
+/// Each fingerprint is looked up once. Otherwise the documents of a template, which can all be near to each other without
+/// being similar, would be read once for each search.
+pub(super) fn leave_out_unlike(
+    reader: Reader<'_>,
+    searches: &[Search<'_>],
+    near: &mut Vec<(usize, NearFingerprint)>,
+    known: &mut KnownSketches,
+) -> Result<()> {
+    /// With fewer near fingerprints of each search, it costs more than it spares.
+    const FEW_OF_ONE: usize = 64;
+    /// The same if they are looked up for fewer searches.
+    const FEW_TIMES: usize = 4;
+    let of_searches = near.chunk_by(|a, b| a.0 == b.0).count();
+    if near.len() < FEW_OF_ONE * of_searches {
+        return Ok(());
+    }
+    let mut unknown = Vec::new();
+    for &(index, near) in &*near {
+        if searches[index].excludes_by_sketch() && known.lacks(near.fingerprint) {
+            unknown.push(near.fingerprint);
+        }
+    }
+    unknown.sort_unstable();
+    unknown.dedup();
+    if near.len() < FEW_TIMES * unknown.len() {
+        return Ok(());
+    }
+    for fingerprints in unknown.chunks(NEAR_TOGETHER) {
+        add_sketches(reader, fingerprints, known)?;
+    }
+    near.retain(|&(index, near)| match &searches[index].sketch_filter {
+        Some(filter) => filter.may_match(known, near.fingerprint),
+        None => true,
+    });
+    Ok(())
+}
+
+/// Adds the sketches of the documents of some fingerprints, of which none is known.
+fn add_sketches(
+    reader: Reader<'_>,
+    fingerprints: &[Fingerprint],
+    known: &mut KnownSketches,
+) -> Result<()> {
+    let mut wanted = Vec::with_capacity(fingerprints.len());
+    for &fingerprint in fingerprints {
+        wanted.push((fingerprint, ReadScopes::AllDocuments));
+    }
+    let mut all_posted = reader.posted(&wanted)?;
+    // Once room has run out, nothing is known of what comes then. So the lists of one fingerprint have to be whole.
+    all_posted.sort_by_key(|posted| posted.index);
+    for posted in all_posted.chunk_by(|a, b| a.index == b.index) {
+        let fingerprint = fingerprints[posted[0].index];
+        if !known.lacks(fingerprint) {
+            break;
+        }
+        let documents: u64 = posted.iter().map(|posted| posted.total).sum();
+        if documents > MOST_SKETCHES_READ || posted.iter().any(|posted| posted.numbers.is_none()) {
+            known.add_many(fingerprint);
+            continue;
+        }
+        for number in posted.iter().flat_map(|posted| &posted.numbers).flatten() {
+            known.add(fingerprint, reader.linked_sketch(*number)?.as_ref());
+        }
+    }
+    Ok(())
+}
+
+/// The most documents of a fingerprint whose sketches are read for all searches together.
+const MOST_SKETCHES_READ: u64 = 16;
+
 /// Gives each near fingerprint to the search that it belongs to. `near` has the indexes of the searches.
 pub(super) fn add_all(
     reader: Reader<'_>,
@@ -214,6 +293,9 @@ pub(super) fn add_all(
         let mut recent_of = Vec::new();
         for &(index, near) in near {
             let search = &searches[index];
+            if !search.may_need(near) {
+                continue;
+            }
             let postings = (near.fingerprint, search.scopes.clone());
             if search.since.is_some() {
                 recent.push((postings, search.from));
@@ -229,8 +311,8 @@ pub(super) fn add_all(
         if !recent.is_empty() {
             add_posted(reader, searches, &recent_of, reader.posted_from(&recent)?)?;
         }
-        for search in &mut *searches {
-            search.drop_needless(reader, most_unread)?;
+        for near in near.chunk_by(|a, b| a.0 == b.0) {
+            searches[near[0].0].drop_needless(reader, most_unread)?;
         }
     }
     Ok(())
@@ -305,6 +387,8 @@ pub(super) struct Search<'a> {
     total: u64,
     /// The near fingerprints that a search that reads documents may keep, since so many were left when it read them.
     most_unread: usize,
+    /// If as many documents match as are counted, the fingerprint of the last of these. Nothing beyond it matters.
+    enough: Option<NearFingerprint>,
 }
 
 impl<'a> Search<'a> {
@@ -385,6 +469,7 @@ impl<'a> Search<'a> {
             kept: 0,
             total: 0,
             most_unread: 0,
+            enough: None,
         };
         if let Some((number, document)) = ignored
             && !number.is_among(search.ignored_numbers)
@@ -393,6 +478,23 @@ impl<'a> Search<'a> {
             search.ignored = Some((*number, fingerprint, reader.scope_number_of(document)?));
         }
         Ok(search)
+    }
+
+    /// Whether the documents of a near fingerprint may matter, beside those that were added.
+    pub(super) fn may_need(&self, near: NearFingerprint) -> bool {
+        self.enough.is_none_or(|enough| near <= enough)
+    }
+
+    /// Whether the documents of every near fingerprint may matter.
+    pub(super) fn needs_all(&self) -> bool {
+        self.enough.is_none()
+    }
+
+    /// Whether documents do not match whose sketches are not similar enough.
+    fn excludes_by_sketch(&self) -> bool {
+        self.sketch_filter
+            .as_ref()
+            .is_some_and(SketchFilter::excludes)
     }
 
     /// Adds near fingerprints, with their documents.
@@ -451,7 +553,7 @@ impl<'a> Search<'a> {
             // It is told when this search is answered. Others that are made together are not concerned.
             Err(Error::Verify(_)) => self.most_unread = usize::MAX,
             kept => {
-                kept?;
+                self.enough = kept?;
                 self.most_unread = 2 * self.near.len();
             }
         }

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use super::near_search::{MOST_TOGETHER, NearQuery, NearSearch, priced_probe_set};
 use super::policy::{OnMatch, Policy};
 use super::query::{Matches, Query};
-use super::search::{self, Search, SearchTarget, add_all};
+use super::search::{self, Search, SearchTarget, add_all, leave_out_unlike};
 use super::write::WriteTxn;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ use crate::metrics::Verdicts;
 use crate::parallel;
 use crate::plan::{NearFingerprint, ProbeSet};
 use crate::planted::planted;
-use crate::store::{Numbered, Reader, Transaction};
+use crate::store::{KnownSketches, Numbered, Reader, Transaction};
 
 /// The fewest documents that are searched for together, by one thread. With fewer, threads wait for each other more
 /// often.
@@ -459,14 +459,25 @@ impl WriteTxn {
             fingerprint,
             max_distance,
         };
-        let mut written = self.near_written.find(&mut self.writer, query)?;
+        let settings = self.writer.reader().settings();
+        let bounds = policy.filter.checked(settings)?;
+        let sketch_filter = policy
+            .filter
+            .sketch_filter(&bounds, settings, document.sketch())?;
+        let is_wanted = |near: NearFingerprint, known: &KnownSketches| {
+            committed.as_ref().is_none_or(|it| it.search.may_need(near))
+                && sketch_filter
+                    .as_ref()
+                    .is_none_or(|filter| filter.may_match(known, near.fingerprint))
+        };
+        let mut written = self.near_written.find(&mut self.writer, query, is_wanted)?;
         if planted("a batch does not find its own documents") {
             written = &[];
         }
         let reader = self.writer.reader();
         let target = SearchTarget::from_document(document, fingerprint, policy);
         let most = policy.most_listed();
-        let search = match NearNow::new(&self.writer, committed, written) {
+        let search = match NearNow::new(&self.writer, document.key(), committed, written) {
             NearNow::Nothing => return Ok(None),
             NearNow::AsCommitted(near) => match near.matches {
                 Some(matches) => return Ok(Some((near.search, matches))),
@@ -493,13 +504,14 @@ enum NearNow<'a> {
     AsCommitted(Box<CommittedNear<'a>>),
     /// Documents of these fingerprints, of which the transaction has changed some.
     Among(Vec<NearFingerprint>),
-    /// The transaction has changed some, and there were too many to be kept.
+    /// The transaction has changed some, and those that are near now were not all kept.
     NotKept,
 }
 
 impl<'a> NearNow<'a> {
     fn new(
         writer: &Transaction,
+        key: &[u8],
         committed: Option<Box<CommittedNear<'a>>>,
         written: &[NearFingerprint],
     ) -> Self {
@@ -515,12 +527,18 @@ impl<'a> NearNow<'a> {
             Some(near) => near.iter().any(|near| removed.contains(&near.fingerprint)),
             None => true,
         };
+        // What counts may depend on the document of the same key.
+        let has_removed = has_removed || writer.may_have_changed(key);
         if written.is_empty() && !has_removed {
             return Self::AsCommitted(committed);
         }
         let Some(mut near) = committed.fingerprints else {
             return Self::NotKept;
         };
+        // In the place of a document that was removed comes one that the search did not need.
+        if has_removed && !committed.search.needs_all() {
+            return Self::NotKept;
+        }
         near.extend(written);
         near.sort_unstable();
         near.dedup();
@@ -615,7 +633,8 @@ struct Committed<'a> {
 
 /// What is committed near to a document.
 struct CommittedNear<'a> {
-    /// All near fingerprints, in order. `None` if they are too many to be kept.
+    /// All near fingerprints that the search needs, in order, perhaps without those none of whose documents is similar
+    /// enough. `None` if they are too many to be kept.
     fingerprints: Option<Vec<NearFingerprint>>,
     search: Search<'a>,
     /// The matches. `None` if they are to be found later, because they take much memory or cannot be verified.
@@ -679,6 +698,7 @@ fn gather_searches<'a>(
     let mut notes: Vec<SearchNote> = Vec::new();
     let mut search_of = Vec::new();
     let most_kept = MOST_KEPT.min(MOST_KEPT_TOGETHER / to_insert.len().max(1));
+    let mut sketches = KnownSketches::default();
     let mut parts = NearSearch::new(reader, &queries);
     while let Some(part) = parts.next_part()? {
         search_of.resize(to_insert.len(), None);
@@ -700,10 +720,15 @@ fn gather_searches<'a>(
                     *search_of[index].insert(notes.len() - 1)
                 }
             };
-            notes[search].keep(near, most_kept);
             near_of_searches.push((search, near));
         }
+        leave_out_unlike(reader, &searches, &mut near_of_searches, &mut sketches)?;
         add_all(reader, &mut searches, &near_of_searches)?;
+        for (search, near) in near_of_searches {
+            if searches[search].may_need(near) {
+                notes[search].keep(near, most_kept);
+            }
+        }
     }
     Ok((searches, notes))
 }

@@ -15,7 +15,7 @@
 //! | `checking` | whether all sets and the documents agree |
 //!
 //! Above them are `write`, `read`, `postings`, `crowds`, `scope_names`, `expiry`, `snapshot` and `store`, for the
-//! rest of the crate. `numbers` and `sizes` are small values that the upper floors use.
+//! rest of the crate. `numbers`, `sizes` and `known_sketches` are small parts that the upper floors use.
 
 mod blocks;
 mod checking;
@@ -24,6 +24,7 @@ mod dense;
 mod engine;
 mod expiry;
 mod file;
+mod known_sketches;
 mod lookup;
 mod merging;
 mod numbers;
@@ -71,6 +72,7 @@ pub(crate) use file::{CacheLimit, Patience, Settings, StoredSnapshot};
 #[cfg(test)]
 pub(crate) use file::{DEAD, KEYS, POSTINGS, Set, SetRow, number_of, permuted};
 pub use file::{FORMAT_VERSION, LevelStatistics, SetStatistics, Statistics};
+pub(crate) use known_sketches::KnownSketches;
 pub(crate) use numbers::{DocumentNumber, ReadScopes, ScopeNumber};
 pub(crate) use postings::Posted;
 pub(crate) use read::{AddRanges, Reader, Scan};

@@ -185,6 +185,14 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The sketch of the document of a number that a row has. It is an error if the document is not there.
+    pub(crate) fn linked_sketch(self, number: DocumentNumber) -> Result<Option<Sketch>> {
+        match self.written_document(number) {
+            Some(document) => Ok(document?.sketch().copied()),
+            None => self.view.sketch(number),
+        }
+    }
+
     /// The document of a key, with its number.
     pub(crate) fn find(self, key: &[u8]) -> Result<Option<(DocumentNumber, Document)>> {
         let hash = self.settings().key_hash(key);

@@ -26,6 +26,7 @@ use crate::store::file::{
     Change, Counters, DOCUMENTS, Edit, KEYS, Operation, Overlays, Set, SetRow, Settings, Shared,
     SourceRows, Turn, View, damaged_document, permuted,
 };
+use crate::store::known_sketches::KnownSketches;
 use crate::store::merging::{Fold, throttle, wait_for_room_for_a_level};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
@@ -111,6 +112,12 @@ impl Transaction {
     /// The fingerprints that this transaction has written.
     pub(crate) fn written_fingerprints(&self) -> WrittenFingerprints<'_> {
         WrittenFingerprints(&self.written.overlays)
+    }
+
+    /// The sketches of the documents that this transaction has written. Of a fingerprint that it has not written, nothing
+    /// is known.
+    pub(crate) fn written_sketches(&self) -> &KnownSketches {
+        &self.written.sketches
     }
 
     /// Whether this transaction has put or removed a document of this key, or perhaps of another key.
@@ -256,6 +263,7 @@ impl Transaction {
     fn link(&mut self, document: &Document) -> Result<()> {
         let number = self.written.counters.next_number()?;
         self.written.counters.count(document);
+        self.written.note_sketch(document);
         self.written.documents.push(number, document);
         let shared = &self.turn;
         self.written
@@ -360,6 +368,7 @@ fn commit_as_levels(shared: &Shared, view: Arc<View>, mut written: Written) -> R
         documents,
         sources,
         counters,
+        ..
     } = written;
     drop(documents);
     let sources = SourceRows::new(sources, &view)?;
@@ -391,6 +400,8 @@ pub(super) struct Written {
     sources: BTreeMap<Vec<u8>, Option<SourceRecord>>,
     /// Those of the file, with what was written.
     counters: Counters,
+    /// Those of the documents that were put, removed or not.
+    sketches: KnownSketches,
 }
 
 impl Written {
@@ -402,6 +413,16 @@ impl Written {
             scopes: BTreeMap::new(),
             sources: BTreeMap::new(),
             counters,
+            sketches: KnownSketches::default(),
+        }
+    }
+
+    /// Notes the sketch of a document that is put.
+    fn note_sketch(&mut self, document: &Document) {
+        if let Some(fingerprint) = document.fingerprint()
+            && let Some(sketch) = document.sketch()
+        {
+            self.sketches.add(fingerprint, Some(sketch));
         }
     }
 

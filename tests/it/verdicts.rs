@@ -3,10 +3,13 @@
 use std::ops::ControlFlow;
 use std::sync::mpsc;
 
-use simdb::{CreateOptions, Database, Document, Near, OnMatch, Policy, Query, Scheme, Verdict};
+use simdb::{
+    CreateOptions, Database, Document, Near, OnMatch, Order, Policy, Query, Scheme, Sketch,
+    SketchSize, Verdict,
+};
 
 use crate::support::{
-    Folder, LIMIT, TestResult, assert_sound, document, go_on, insert_all, within,
+    Folder, LIMIT, TestResult, assert_sound, document, go_on, insert_all, jaccard, within,
 };
 
 /// A number for each number. They look random.
@@ -103,6 +106,169 @@ fn many_together_get_the_verdicts_that_each_gets_alone() -> TestResult {
     assert!(expected.iter().filter(|it| it.is_duplicate()).count() > 1_000);
     assert!(expected.iter().any(|it| !it.deleted().is_empty()));
     assert_eq!(stored(&together)?, stored(&alone)?);
+    assert_sound(&together)?;
+    Ok(())
+}
+
+/// A document of a template, of which all are near to each other. Those of one of many groups are similar, and one group
+/// has a third of them. Some have no sketch, and some the key or the fingerprint of another.
+fn of_template(number: u64) -> Document {
+    let chosen = random(number);
+    let group = match chosen % 3 {
+        0 => 0,
+        _ => 1 + chosen % 400,
+    };
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&random(group << 20).to_le_bytes());
+    bytes[8..].copy_from_slice(&random(group << 20 | 1).to_le_bytes());
+    for at in [chosen >> 8, chosen >> 16, chosen >> 24] {
+        bytes[at as usize % 16] ^= 1 << (at >> 4 & 7);
+    }
+    let sketch = match chosen >> 32 & 15 {
+        0 => None,
+        _ => Sketch::new(&bytes, 20).ok(),
+    };
+    let key = match chosen >> 36 & 15 {
+        0 => number / 2,
+        _ => number,
+    };
+    let bits = 1 << (chosen >> 40 & 63) | 1 << (chosen >> 46 & 63) | 1 << (chosen >> 52 & 63);
+    document(format!("key {key}"), bits)
+        .with_sketch(sketch)
+        .with_seen((chosen >> 10 & 7) as i64)
+        .with_rank([(chosen >> 13 & 3) as i64])
+        .with_scope(["", "en", "de"][(chosen >> 20) as usize % 3])
+}
+
+fn of_templates(folder: &Folder, name: &str) -> simdb::Result<Database> {
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .max_distance(8)
+        .sketch_size(SketchSize::Bytes16)
+        .recent_documents(500);
+    Database::create(folder.path(name), &options)
+}
+
+/// Each document of a template asked for the documents of thousands of near fingerprints, of which hardly any was similar,
+/// and those of one text for all of theirs: 20,000 took 27 to 130 seconds. Now the sketches of a fingerprint are read once
+/// for all of them, and what is beyond the matches that are counted is left out. The answers are those of a scan.
+#[test]
+fn documents_of_a_template_get_the_matches_of_a_scan() -> TestResult {
+    const BATCH: usize = 1_200;
+    const LEAST: f64 = 0.7;
+    let folder = Folder::new()?;
+    let database = of_templates(&folder, "d.simdb")?;
+    let limits = [0, 3, 200];
+    let documents: Vec<Document> = (0..3 * BATCH as u64)
+        .filter(|&number| random(number) >> 36 & 15 != 0)
+        .map(of_template)
+        .filter(|document| document.sketch().is_some())
+        .collect();
+    let mut verdicts = Vec::new();
+    for batch in documents.chunks(BATCH) {
+        let policies = limits.map(|limit| {
+            let near = Near::within(8).min_similarity(LEAST);
+            Policy::link().near(near).limit(limit)
+        });
+        let asked: Vec<(&Document, &Policy)> = batch.iter().zip(policies.iter().cycle()).collect();
+        let mut txn = database.begin_write()?;
+        txn.insert_each_if_new(&asked, |verdict| {
+            verdicts.push(verdict);
+            ControlFlow::Continue(())
+        })?;
+        txn.commit()?;
+    }
+    let mut most = 0;
+    for (index, verdict) in verdicts.into_iter().enumerate() {
+        let verdict = verdict?;
+        let asked = &documents[index];
+        let sketch = asked.sketch().expect("it has one");
+        let mut matching: Vec<(u32, u64, usize)> = Vec::new();
+        for (stored, document) in documents[..index].iter().enumerate() {
+            let bits = document.fingerprint().expect("it has one").bits();
+            let distance = (bits ^ asked.fingerprint().expect("it has one").bits()).count_ones();
+            let is_similar = jaccard(document.sketch().expect("it has one"), sketch) >= LEAST;
+            if distance <= 8 && is_similar {
+                matching.push((distance, bits, index - stored));
+            }
+        }
+        matching.sort_unstable();
+        most = most.max(matching.len());
+        let limit = limits[index % BATCH % limits.len()];
+        let counted = limit.max(128);
+        assert_eq!(
+            verdict.matches().total() as usize,
+            matching.len().min(counted + 1)
+        );
+        assert_eq!(
+            verdict.matches().total_is_exact(),
+            matching.len() <= counted
+        );
+        let keys = verdict.matches().iter().map(|found| found.document.key());
+        let expected = matching.iter().take(limit);
+        let expected = expected.map(|(_, _, before)| documents[index - before].key());
+        assert!(keys.eq(expected), "document {index}");
+    }
+    assert!(most > 600, "{most}");
+    Ok(())
+}
+
+#[test]
+fn documents_of_a_template_get_together_the_verdicts_that_each_gets_alone() -> TestResult {
+    const BATCH: u64 = 1_200;
+    let folder = Folder::new()?;
+    let (alone, together) = (
+        of_templates(&folder, "alone")?,
+        of_templates(&folder, "together")?,
+    );
+    let policy = |number: u64| {
+        let policy = policy(number);
+        let near = match random(number) % 4 {
+            0 => Near::within(8).min_similarity(0.7).scopes(["en", ""]),
+            1 => Near::within(8).min_similarity(0.7).since(3),
+            2 => Near::within(3),
+            _ => Near::within(8).min_similarity(0.8),
+        };
+        match random(number) >> 8 & 7 {
+            0 => policy.near(near).order(Order::Similarity),
+            _ => policy.near(near),
+        }
+    };
+    for batch in 0..3 {
+        let numbers = batch * BATCH..(batch + 1) * BATCH;
+        let asked: Vec<(Document, Policy)> = numbers
+            .map(|number| (of_template(number), policy(number)))
+            .collect();
+        let asked: Vec<(&Document, &Policy)> = asked
+            .iter()
+            .map(|(document, policy)| (document, policy))
+            .collect();
+        let mut expected = Vec::new();
+        for (document, policy) in &asked {
+            let mut txn = alone.begin_write()?;
+            expected.push(
+                txn.insert_if_new(document, policy)
+                    .map_err(|error| error.to_string()),
+            );
+            txn.commit()?;
+        }
+        let mut verdicts = Vec::new();
+        let mut txn = together.begin_write()?;
+        txn.insert_each_if_new(&asked, |verdict| {
+            verdicts.push(verdict.map_err(|error| error.to_string()));
+            ControlFlow::Continue(())
+        })?;
+        txn.commit()?;
+        for (index, (verdict, expected)) in verdicts.iter().zip(&expected).enumerate() {
+            assert_eq!(verdict, expected, "{index} of batch {batch}");
+        }
+    }
+    let without_number = |database: &Database| -> simdb::Result<Vec<Document>> {
+        let mut documents = stored(database)?;
+        documents.sort_by(|a, b| a.key().cmp(b.key()));
+        Ok(documents)
+    };
+    assert_eq!(without_number(&together)?, without_number(&alone)?);
     assert_sound(&together)?;
     Ok(())
 }

@@ -8,6 +8,7 @@ use super::schema::{DEAD, DOCUMENTS, Set, SetRow, block_tables, permuted};
 use super::state::{State, read_state};
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::sketch::Sketch;
 use crate::store::blocks::{
     BlockCache, Blocks, DocumentBlock, DocumentRef, Entry, Extent, Problem, SetBlocks, extent_of,
 };
@@ -121,6 +122,16 @@ impl View {
     /// The key of a document.
     pub(crate) fn key(&self, number: DocumentNumber) -> Result<Vec<u8>> {
         self.stored_document(number, |stored| Ok(stored.key.to_vec()))
+    }
+
+    /// The sketch of a document.
+    pub(crate) fn sketch(&self, number: DocumentNumber) -> Result<Option<Sketch>> {
+        let mut sketch = None;
+        self.document_if(number, |stored| {
+            sketch = stored.sketch()?;
+            Ok(false)
+        })?;
+        Ok(sketch)
     }
 
     /// As [`document`](Self::document), or `None` if it is not wanted.
