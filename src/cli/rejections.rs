@@ -117,9 +117,6 @@ pub(super) fn object(rejected: &Rejected) -> Value {
         "kind": rejected.reason.kind(),
         "line": rejected.line,
     });
-    if let Some(row) = rejected.row {
-        object["row"] = row.into();
-    }
     if let Some(fields) = object.as_object_mut() {
         fields.extend(name_fields(
             "source",
@@ -129,6 +126,7 @@ pub(super) fn object(rejected: &Rejected) -> Value {
     match rejected.offset {
         Some(Offset::Stored(bytes)) => object["offset"] = bytes.into(),
         Some(Offset::Unpacked(bytes)) => object["unpacked_offset"] = bytes.into(),
+        Some(Offset::Row(row)) => object["row"] = row.into(),
         _ => {}
     }
     object

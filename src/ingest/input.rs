@@ -508,12 +508,14 @@ impl Position {
 
     /// That the record cannot be taken. `id` is its place, if the inputs are read with numbers.
     pub(super) fn rejected(&self, reason: Reason, id: Option<RecordId>) -> Rejected {
-        let is_row = self.is_row();
+        let (line, offset) = match self.line {
+            Some(row) if self.is_row() => (None, Some(Offset::Row(row))),
+            line => (line, self.offset),
+        };
         Rejected {
             path: self.input.path.clone(),
-            line: self.line.filter(|_| !is_row),
-            row: self.line.filter(|_| is_row),
-            offset: self.offset,
+            line,
+            offset,
             reason,
             id: id.map(Box::new),
         }

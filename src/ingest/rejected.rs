@@ -35,9 +35,7 @@ pub struct Rejected {
     pub path: Arc<Path>,
     /// The line, from 1. `None` if the record is no line.
     pub line: Option<u64>,
-    /// The row, from 1, if the input is a Parquet file.
-    pub row: Option<u64>,
-    /// Where it begins, if it is the record of a web archive.
+    /// Where it is, if it is the record of a web archive or the row of a Parquet file.
     pub offset: Option<Offset>,
     /// What is wrong.
     pub reason: Reason,
@@ -45,17 +43,19 @@ pub struct Rejected {
     pub(crate) id: Option<Box<RecordId>>,
 }
 
-/// Where a record begins that is no line.
+/// Where a record is that is no line.
 ///
 /// See the example of [`Rejected`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Offset {
-    /// In the file as it is stored (bytes).
+    /// Where it begins in the file as it is stored (bytes).
     Stored(u64),
-    /// In what a packed part of the file holds (bytes). Most web archives pack each record as a part of its own, and
-    /// then this does not come.
+    /// Where it begins in what a packed part of the file holds (bytes). Most web archives pack each record as a part of
+    /// its own, and then this does not come.
     Unpacked(u64),
+    /// The number of the row of a Parquet file, from 1.
+    Row(u64),
 }
 
 impl fmt::Display for Rejected {
@@ -64,12 +64,10 @@ impl fmt::Display for Rejected {
         if let Some(line) = self.line {
             write!(f, ", line {line}")?;
         }
-        if let Some(row) = self.row {
-            write!(f, ", row {row}")?;
-        }
         match self.offset {
             Some(Offset::Stored(bytes)) => write!(f, ", offset {bytes}")?,
             Some(Offset::Unpacked(bytes)) => write!(f, ", unpacked offset {bytes}")?,
+            Some(Offset::Row(row)) => write!(f, ", row {row}")?,
             None => {}
         }
         write!(f, ": {}", self.reason)
@@ -86,9 +84,9 @@ impl Rejected {
 impl From<&Rejected> for Error {
     /// The error of an ingestion that ends at this record.
     fn from(rejected: &Rejected) -> Self {
-        let reason = match rejected.row {
-            Some(row) => format!("row {row}: {}", rejected.reason),
-            None => rejected.reason.to_string(),
+        let reason = match rejected.offset {
+            Some(Offset::Row(row)) => format!("row {row}: {}", rejected.reason),
+            _ => rejected.reason.to_string(),
         };
         Self::Input {
             source_name: path_name(&rejected.path),

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use crate::fingerprint::Fingerprint;
@@ -18,7 +19,7 @@ const MOST_OF_ONE: usize = 16;
 
 /// The sketches of the documents of some fingerprints, and perhaps of documents that are there no more.
 #[derive(Debug, Default)]
-pub(crate) struct KnownSketches(HashMap<Fingerprint, Sketches>);
+pub(crate) struct KnownSketches(HashMap<Fingerprint, Sketches, RandomState>);
 
 /// The different sketches of a fingerprint. `None` if they are too many.
 type Sketches = Option<SmallVec<[Sketch; 1]>>;
