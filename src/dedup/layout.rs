@@ -158,7 +158,6 @@ impl Layout {
             _ if first.is_of_rows() => first,
             Some("gz") => Packing::Gzip,
             Some("zst") => Packing::Zstd,
-            Some(plain) if is_known(plain) => Packing::None,
             Some("bz2" | "xz") => {
                 let reason = "such a file is not written: give it a name that ends in .gz or .zst";
                 return Err(Error::output(&dedup.output, reason));

@@ -339,7 +339,7 @@ fn killed_again_and_again_annotations_end_as_if_it_had_not_been() -> TestResult 
         command
     };
     let [expected, whole, output, list] =
-        ["e.jsonl.gz", "e.list", "o.jsonl.gz", "o.list"].map(|name| folder.path(name));
+        ["e.jsonl", "e.list", "o.jsonl", "o.list"].map(|name| folder.path(name));
     let begun = Instant::now();
     assert!(command(&expected, &whole).status()?.success());
     let whole_run = begun.elapsed().as_micros() as u64;

@@ -215,12 +215,14 @@ fn what_survives_is_copied_byte_for_byte_from_every_packing() -> TestResult {
         assert!(!folder.path(&format!("clean.{name}.dedup")).exists());
     }
     // Another name decides on another packing.
-    let (packed, output) = (folder.path("packed.jsonl.gz"), folder.path("other.jsonl"));
-    run!("dedup", &packed, "-o", &output, "--max-record", "20k").expect(0);
-    assert!(fs::read_to_string(&output)? == expected);
-    run!("dedup", &packed, "-o", folder.path("other.bz2"))
-        .expect(2)
-        .says("ends in .gz or .zst");
+    run!(
+        "dedup",
+        folder.path("plain.jsonl"),
+        "-o",
+        folder.path("other.bz2")
+    )
+    .expect(2)
+    .says("ends in .gz or .zst");
     let (input, output) = (folder.path("plain.jsonl"), folder.path("other.gz"));
     run!("dedup", &input, "-o", &output, "--max-record", "20k").expect(0);
     assert!(gunzip(&output)? == expected.as_bytes());
@@ -620,7 +622,7 @@ fn killed_again_and_again_it_ends_as_if_it_had_not_been() -> TestResult {
     )?;
     let mut kills = 0;
     for (name, inputs, packed) in [
-        ("one.jsonl.gz", vec![&jsonl], true),
+        ("one.jsonl", vec![&jsonl], true),
         ("two/", vec![&jsonl, &pages], false),
     ] {
         let expected = folder.path(&format!("expected-{name}"));
