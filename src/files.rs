@@ -220,11 +220,17 @@ pub(crate) fn is_named_as_packed(path: &Path) -> bool {
     extension.is_some_and(|extension| extension == "gz" || extension == "zst")
 }
 
+/// Whether the name of a file says that it is packed in a way in which none is written.
+#[cfg(feature = "ingest")]
+pub(crate) fn is_named_as_unwritten(path: &Path) -> bool {
+    let extension = path.extension();
+    extension.is_some_and(|extension| extension == "bz2" || extension == "xz")
+}
+
 /// Refuses a name that says that a file is packed, for one that is written as plain text.
 #[cfg(feature = "ingest")]
 pub(crate) fn ensure_named_as_plain(path: &Path) -> Result<()> {
-    let is_of_others = |extension| extension == "bz2" || extension == "xz";
-    if is_named_as_packed(path) || path.extension().is_some_and(is_of_others) {
+    if is_named_as_packed(path) || is_named_as_unwritten(path) {
         let reason =
             "it is written as plain text: give it a name that does not say that it is packed";
         return Err(Error::output(path, reason));

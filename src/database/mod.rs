@@ -42,6 +42,7 @@ mod snapshot;
 mod stand;
 mod submissions;
 mod ticket;
+mod unlike;
 mod verdict;
 mod write;
 mod writer;

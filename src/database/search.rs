@@ -15,15 +15,14 @@ use super::near_search::{self, NearQuery, NearSearch};
 use super::nearest;
 use super::policy::Policy;
 use super::query::{Match, Matches, Query};
+use super::unlike::Unlike;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plan::NearFingerprint;
 use crate::sketch::Sketch;
 use crate::source::Numbers;
-use crate::store::{
-    DocumentNumber, KnownSketches, Numbered, Posted, ReadScopes, Reader, ScopeNumber,
-};
+use crate::store::{DocumentNumber, Numbered, Posted, ReadScopes, Reader, ScopeNumber};
 
 /// With a least similarity or a function that verifies, the number of matches that are counted, even if fewer are
 /// listed.
@@ -120,10 +119,10 @@ fn answer_within(reader: Reader<'_>, queries: &[&Query]) -> Result<Vec<Matches>>
     let each = queries.iter().copied();
     let mut searches = new_searches(reader, each, |query| query.filter.limit)?;
     let near_queries = near_queries(&searches);
-    let mut sketches = KnownSketches::default();
+    let mut unlike = Unlike::default();
     let mut parts = NearSearch::new(reader, &near_queries);
     while let Some(mut near) = parts.next_part()? {
-        leave_out_unlike(reader, &searches, &mut near, &mut sketches)?;
+        unlike.leave_out(reader, &mut near, |index| searches[index].sketch_filter())?;
         add_all(reader, &mut searches, &near)?;
     }
     let mut answers = Vec::with_capacity(queries.len());
@@ -150,10 +149,10 @@ pub(super) fn each_match(
     debug_assert!(queries.len() <= MOST_FOR_EACH);
     let mut searches = new_searches(reader, queries.iter(), |_| usize::MAX)?;
     let near_queries = near_queries(&searches);
-    let mut sketches = KnownSketches::default();
+    let mut unlike = Unlike::default();
     let mut parts = NearSearch::new(reader, &near_queries);
     while let Some(mut near) = parts.next_part()? {
-        leave_out_unlike(reader, &searches, &mut near, &mut sketches)?;
+        unlike.leave_out(reader, &mut near, |index| searches[index].sketch_filter())?;
         for near in near.chunks(NEAR_TOGETHER) {
             add_all(reader, &mut searches, near)?;
             for near in near.chunk_by(|a, b| a.0 == b.0) {
@@ -205,79 +204,6 @@ pub(super) fn answer_any(reader: Reader<'_>, query: &Query) -> Result<bool> {
         search.has_match(reader)
     })
 }
-
-/// Leaves out near fingerprints none of whose documents is similar enough to what is searched for. Nothing is left out
-/// where searches have few near fingerprints.
-///
-/// Each fingerprint is looked up once. Otherwise the documents of a template, which can all be near to each other without
-/// being similar, would be read once for each search.
-pub(super) fn leave_out_unlike(
-    reader: Reader<'_>,
-    searches: &[Search<'_>],
-    near: &mut Vec<(usize, NearFingerprint)>,
-    known: &mut KnownSketches,
-) -> Result<()> {
-    /// With fewer near fingerprints of each search, it costs more than it spares.
-    const FEW_OF_ONE: usize = 64;
-    /// The same if they are looked up for fewer searches.
-    const FEW_TIMES: usize = 4;
-    let of_searches = near.chunk_by(|a, b| a.0 == b.0).count();
-    if near.len() < FEW_OF_ONE * of_searches {
-        return Ok(());
-    }
-    let mut unknown = Vec::new();
-    for &(index, near) in &*near {
-        if searches[index].excludes_by_sketch() && known.lacks(near.fingerprint) {
-            unknown.push(near.fingerprint);
-        }
-    }
-    unknown.sort_unstable();
-    unknown.dedup();
-    if near.len() < FEW_TIMES * unknown.len() {
-        return Ok(());
-    }
-    for fingerprints in unknown.chunks(NEAR_TOGETHER) {
-        add_sketches(reader, fingerprints, known)?;
-    }
-    near.retain(|&(index, near)| match &searches[index].sketch_filter {
-        Some(filter) => filter.may_match(known, near.fingerprint),
-        None => true,
-    });
-    Ok(())
-}
-
-/// Adds the sketches of the documents of some fingerprints, of which none is known.
-fn add_sketches(
-    reader: Reader<'_>,
-    fingerprints: &[Fingerprint],
-    known: &mut KnownSketches,
-) -> Result<()> {
-    let mut wanted = Vec::with_capacity(fingerprints.len());
-    for &fingerprint in fingerprints {
-        wanted.push((fingerprint, ReadScopes::AllDocuments));
-    }
-    let mut all_posted = reader.posted(&wanted)?;
-    // Once room has run out, nothing is known of what comes then. So the lists of one fingerprint have to be whole.
-    all_posted.sort_by_key(|posted| posted.index);
-    for posted in all_posted.chunk_by(|a, b| a.index == b.index) {
-        let fingerprint = fingerprints[posted[0].index];
-        if !known.lacks(fingerprint) {
-            break;
-        }
-        let documents: u64 = posted.iter().map(|posted| posted.total).sum();
-        if documents > MOST_SKETCHES_READ || posted.iter().any(|posted| posted.numbers.is_none()) {
-            known.add_many(fingerprint);
-            continue;
-        }
-        for number in posted.iter().flat_map(|posted| &posted.numbers).flatten() {
-            known.add(fingerprint, reader.linked_sketch(*number)?.as_ref());
-        }
-    }
-    Ok(())
-}
-
-/// The most documents of a fingerprint whose sketches are read for all searches together.
-const MOST_SKETCHES_READ: u64 = 16;
 
 /// Gives each near fingerprint to the search that it belongs to. `near` has the indexes of the searches.
 pub(super) fn add_all(
@@ -490,11 +416,9 @@ impl<'a> Search<'a> {
         self.enough.is_none()
     }
 
-    /// Whether documents do not match whose sketches are not similar enough.
-    fn excludes_by_sketch(&self) -> bool {
-        self.sketch_filter
-            .as_ref()
-            .is_some_and(SketchFilter::excludes)
+    /// The filter by the sketches of documents, if they matter.
+    pub(super) fn sketch_filter(&self) -> Option<&SketchFilter> {
+        self.sketch_filter.as_ref()
     }
 
     /// Adds near fingerprints, with their documents.

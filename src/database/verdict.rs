@@ -9,7 +9,8 @@ use std::ops::ControlFlow;
 use super::near_search::{MOST_TOGETHER, NearQuery, NearSearch, priced_probe_set};
 use super::policy::{OnMatch, Policy};
 use super::query::{Matches, Query};
-use super::search::{self, Search, SearchTarget, add_all, leave_out_unlike};
+use super::search::{self, Search, SearchTarget, add_all};
+use super::unlike::Unlike;
 use super::write::WriteTxn;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -698,7 +699,7 @@ fn gather_searches<'a>(
     let mut notes: Vec<SearchNote> = Vec::new();
     let mut search_of = Vec::new();
     let most_kept = MOST_KEPT.min(MOST_KEPT_TOGETHER / to_insert.len().max(1));
-    let mut sketches = KnownSketches::default();
+    let mut unlike = Unlike::default();
     let mut parts = NearSearch::new(reader, &queries);
     while let Some(part) = parts.next_part()? {
         search_of.resize(to_insert.len(), None);
@@ -722,7 +723,9 @@ fn gather_searches<'a>(
             };
             near_of_searches.push((search, near));
         }
-        leave_out_unlike(reader, &searches, &mut near_of_searches, &mut sketches)?;
+        unlike.leave_out(reader, &mut near_of_searches, |index| {
+            searches[index].sketch_filter()
+        })?;
         add_all(reader, &mut searches, &near_of_searches)?;
         for (search, near) in near_of_searches {
             if searches[search].may_need(near) {

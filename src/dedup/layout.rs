@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::dedup::Dedup;
 use super::work::OUTPUT;
 use crate::error::{Error, Result, path_name};
+use crate::files::is_named_as_unwritten;
 use crate::ingest::{Cut, InputFormat, Packing, RecordId, StoredRecords};
 
 /// The files of the output, in the order of the inputs.
@@ -154,14 +155,14 @@ impl Layout {
             };
             return Err(Error::output(&dedup.output, reason));
         }
+        if is_named_as_unwritten(&dedup.output) {
+            let reason = "such a file is not written: give it a name that ends in .gz or .zst";
+            return Err(Error::output(&dedup.output, reason));
+        }
         let packing = match extension {
             _ if first.is_of_rows() => first,
             Some("gz") => Packing::Gzip,
             Some("zst") => Packing::Zstd,
-            Some("bz2" | "xz") => {
-                let reason = "such a file is not written: give it a name that ends in .gz or .zst";
-                return Err(Error::output(&dedup.output, reason));
-            }
             _ => first,
         };
         Ok(vec![OutputFile {

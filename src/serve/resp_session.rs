@@ -252,8 +252,8 @@ impl<'s> RespSession<'s> {
         Ok(())
     }
 
-    /// Answers a call that no commit is waited for with. Everything before it is durable. An answer that is too long for
-    /// a client is an error, and is not sent.
+    /// Answers a call that no commit is waited for with. Everything before it is durable. An answer that is too long
+    /// for a client is an error, and is not sent.
     fn answer_now(&mut self, call: &Call) -> Result<()> {
         let before = self.outgoing.answers.bytes().len();
         self.write_answer(call)?;

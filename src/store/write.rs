@@ -114,8 +114,8 @@ impl Transaction {
         WrittenFingerprints(&self.written.overlays)
     }
 
-    /// The sketches of the documents that this transaction has written. Of a fingerprint that it has not written, nothing
-    /// is known.
+    /// The sketches of the documents that this transaction has written. Of a fingerprint that it has not written,
+    /// nothing is known.
     pub(crate) fn written_sketches(&self) -> &KnownSketches {
         &self.written.sketches
     }

@@ -508,8 +508,8 @@ fn a_repeated_replace_ends_with_the_same_documents() -> TestResult {
     Ok(())
 }
 
-/// For each file that was read again, the records of all were read: 10,000 files took 43 seconds, and 20,000 four times as
-/// long.
+/// For each file that was read again, the records of all were read: 10,000 files took 43 seconds, and 20,000 four times
+/// as long.
 #[test]
 fn many_files_are_read_again_about_as_fast_as_the_first_time() -> TestResult {
     const FILES: u64 = 6_000;

@@ -110,8 +110,8 @@ fn many_together_get_the_verdicts_that_each_gets_alone() -> TestResult {
     Ok(())
 }
 
-/// A document of a template, of which all are near to each other. Those of one of many groups are similar, and one group
-/// has a third of them. Some have no sketch, and some the key or the fingerprint of another.
+/// A document of a template, of which all are near to each other. Those of one of many groups are similar, and one
+/// group has a third of them. Some have no sketch, and some the key or the fingerprint of another.
 fn of_template(number: u64) -> Document {
     let chosen = random(number);
     let group = match chosen % 3 {
@@ -149,9 +149,10 @@ fn of_templates(folder: &Folder, name: &str) -> simdb::Result<Database> {
     Database::create(folder.path(name), &options)
 }
 
-/// Each document of a template asked for the documents of thousands of near fingerprints, of which hardly any was similar,
-/// and those of one text for all of theirs: 20,000 took 27 to 130 seconds. Now the sketches of a fingerprint are read once
-/// for all of them, and what is beyond the matches that are counted is left out. The answers are those of a scan.
+/// Each document of a template asked for the documents of thousands of near fingerprints, of which hardly any was
+/// similar, and those of one text for all of theirs: 20,000 took 27 to 130 seconds. Now the sketches of a fingerprint
+/// are read once for all of them, and what is beyond the matches that are counted is left out. The answers are those of
+/// a scan.
 #[test]
 fn documents_of_a_template_get_the_matches_of_a_scan() -> TestResult {
     const BATCH: usize = 1_200;
