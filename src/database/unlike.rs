@@ -118,7 +118,7 @@ fn sketches_of(reader: Reader<'_>, posted: &[Posted]) -> Result<Option<Vec<Optio
 
 #[cfg(test)]
 mod tests {
-    use crate::database::{Database, Near, Query};
+    use crate::database::{Database, Matches, Near, Query};
     use crate::document::Document;
     use crate::error::{Error, Result};
     use crate::fingerprint::Fingerprint;
@@ -162,12 +162,7 @@ mod tests {
                 queries.push(query.near(near));
             }
             let matches = database.snapshot()?.query_batch(&queries)?;
-            Ok::<_, Error>(
-                matches
-                    .iter()
-                    .map(|matches| matches.total())
-                    .collect::<Vec<_>>(),
-            )
+            Ok::<_, Error>(matches.iter().map(Matches::total).collect::<Vec<_>>())
         };
         assert_eq!(ask("damaged")?, [10; 8]);
         let sound = ask("sound")?;
