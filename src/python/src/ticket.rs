@@ -19,6 +19,7 @@ use crate::signals::{LOOK, look};
 pub(crate) struct Ticket {
     /// Locked by who waits, which is never done with the interpreter.
     state: Mutex<State>,
+    waiters: Arc<Waiters>,
     too_short: bool,
     process: u32,
 }
@@ -75,6 +76,7 @@ impl Ticket {
     fn of(state: State, too_short: bool) -> Self {
         Self {
             state: Mutex::new(state),
+            waiters: Arc::default(),
             too_short,
             process: std::process::id(),
         }
@@ -157,13 +159,14 @@ impl Ticket {
 
     /// Whether the answer is there. If not, the waker is told of `number` when it is.
     fn _given_or_wakes(&self, py: Python<'_>, wakers: &Bound<'_, Wakers>, number: u64) -> bool {
-        let woken = Arc::new(Woken {
+        let waiter = Waiter {
             number,
             wakers: wakers.get().0.clone(),
-        });
+        };
         py.detach(|| {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.is_given_or_wakes(&woken.into())
+            self.waiters.add(waiter);
+            state.is_given_or_wakes(&self.waiters.clone().into())
         })
     }
 
@@ -186,19 +189,39 @@ struct Answered {
     socket: std::os::unix::net::UnixStream,
 }
 
-/// One ticket that a loop waits for.
-struct Woken {
+/// A task that waits for a ticket: its number in its loop.
+struct Waiter {
     number: u64,
     wakers: Arc<Mutex<Answered>>,
 }
 
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
+impl Waiter {
+    fn wake(self) {
         let mut answered = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
         answered.numbers.push(self.number);
         if answered.numbers.len() == 1 {
             // If the socket is full, the loop is about to look. If it is closed, nobody waits.
             _ = std::io::Write::write(&mut answered.socket, &[0]);
+        }
+    }
+}
+
+/// All tasks that wait for one ticket, of any loops. The ticket itself knows only who asked last.
+#[derive(Default)]
+struct Waiters(Mutex<Vec<Waiter>>);
+
+impl Waiters {
+    fn add(&self, waiter: Waiter) {
+        let mut waiters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waiters.push(waiter);
+    }
+}
+
+impl Wake for Waiters {
+    fn wake(self: Arc<Self>) {
+        let mut waiters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for waiter in waiters.drain(..) {
+            waiter.wake();
         }
     }
 }

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,30 @@ def test_a_ticket_may_be_awaited_again_and_asked_in_a_thread(db: simdb.Database)
         assert ticket.done()
 
     asyncio.run(both())
+
+
+async def _told(ticket: simdb.Ticket) -> simdb.Verdict:
+    async with asyncio.timeout(20):
+        return await ticket
+
+
+def test_all_tasks_that_wait_for_one_ticket_are_told(db: simdb.Database) -> None:
+    """Once only the task that had asked last was told, and the others waited for ever. `gather` does not show that: it
+    asks once for what it is given twice."""
+
+    async def together(ticket: simdb.Ticket) -> list[simdb.Verdict]:
+        cancelled = asyncio.create_task(_told(ticket))
+        tasks = [asyncio.create_task(_told(ticket)) for _ in range(3)]
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        return await asyncio.gather(*tasks)
+
+    for number in range(20):
+        ticket = db.submit(str(number), text_of(number))
+        # In three loops at once.
+        with ThreadPoolExecutor(3) as threads:
+            told = list(threads.map(lambda _: asyncio.run(together(ticket)), range(3)))
+        assert told == [[ticket.result()] * 3] * 3
 
 
 def test_a_task_that_is_cancelled_has_stored_its_document(db: simdb.Database) -> None:
