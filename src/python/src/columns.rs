@@ -105,6 +105,10 @@ impl Column {
         }
         Ok(match array.data_type() {
             DataType::UInt64 => Content::Fingerprint(array.as_primitive::<UInt64Type>().value(at)),
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
+                let message = "a column of texts (string) or fingerprints (uint64) is wanted, not one of bytes (binary)";
+                return Err(PyTypeError::new_err(message));
+            }
             _ => Content::Text(Text::Row(array.clone(), at)),
         })
     }

@@ -110,6 +110,11 @@ def test_columns_of_fingerprints(bits: simdb.Database, fingerprints: Any) -> Non
         SPREAD.reshape(5, 10),
         pyarrow.array([1.5]),
         pyarrow.array([[1], [2]]),
+        # Once these were taken for texts, and ended in a panic.
+        pyarrow.array([b"a", b"b"]),
+        pyarrow.array([b"a", b"b"], pyarrow.large_binary()),
+        pyarrow.array([b"a", b"b"], pyarrow.binary_view()),
+        pyarrow.array([b"a", b"b"]).dictionary_encode(),
         "one text",
         b"bytes",
     ],
@@ -120,6 +125,10 @@ def test_columns_of_other_kinds_are_refused(bits: simdb.Database, wrong: Any) ->
         list(bits.insert_many_if_new(wrong, keys=[str(number) for number in range(len(wrong))]))
     with pytest.raises((TypeError, simdb.InputError)):
         bits.snapshot().query_many(wrong)
+    with pytest.raises((TypeError, simdb.InputError)):
+        simdb.Fingerprinter().fingerprint_many(wrong)
+    with pytest.raises((TypeError, simdb.InputError)):
+        simdb.duplicates(wrong)
     assert len(bits) == 0
 
 
