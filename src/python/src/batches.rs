@@ -150,7 +150,7 @@ impl Verdicts {
         let documents = match (keys, Column::of(documents)?) {
             (Some(keys), Some(column)) => {
                 let keys = Keys::of(keys)?;
-                let count = keys.len(py)?;
+                let count = keys.count();
                 if count != column.len() {
                     let message = format!(
                         "documents: {}, keys: {count}; each document needs a key",
@@ -201,19 +201,19 @@ impl Verdicts {
                 let end = column.len().min(before.saturating_add(self.batch));
                 for row in before..end {
                     let content = column.content(py, row)?;
-                    unjudged.add(keys.key(py, row)?, content);
+                    unjudged.add(keys.next(py, row)?, content);
                 }
                 Ok((unjudged, end < column.len()))
             }
             Documents::Keyed { contents, keys } => {
                 let mut contents = contents.bind(py).clone();
-                let count = keys.len(py)?;
+                let count = keys.count();
                 while unjudged.len() < self.batch {
                     let index = before + unjudged.len();
                     match contents.next() {
                         Some(given) if index < count => {
                             let content = content(&given?, index)?;
-                            unjudged.add(keys.key(py, index)?, content);
+                            unjudged.add(keys.next(py, index)?, content);
                         }
                         None if index == count => return Ok((unjudged, false)),
                         given => {
@@ -330,8 +330,12 @@ impl Verdicts {
         };
         match &state.source {
             Source::Open(Documents::Each(documents)) => visit.call(documents),
-            Source::Open(Documents::Keyed { contents, .. }) => visit.call(contents),
-            Source::Open(Documents::Column { .. }) | Source::InUse | Source::Ended => Ok(()),
+            Source::Open(Documents::Keyed { contents, keys }) => {
+                visit.call(contents)?;
+                keys.traverse(&visit)
+            }
+            Source::Open(Documents::Column { keys, .. }) => keys.traverse(&visit),
+            Source::InUse | Source::Ended => Ok(()),
         }
     }
 

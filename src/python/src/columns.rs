@@ -11,9 +11,10 @@ use arrow_array::{Array, ArrayRef, make_array};
 use arrow_schema::{ArrowError, DataType};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyTypeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyIterator, PyString, PyTuple};
 
 use crate::content::Content;
 use crate::convert::{self, Text};
@@ -250,32 +251,53 @@ fn arrow_error(py: Python<'_>, error: &ArrowError) -> PyErr {
     input_error(py, &format!("the column cannot be read: {error}"), None)
 }
 
-/// Keys of many documents: a column, or a sequence.
+/// Keys of many documents: a column, or one by one.
 pub(crate) enum Keys {
     Column(Column),
-    Sequence(Py<PyAny>),
+    /// Gone through in order: what stands in brackets behind a series of pandas is a label, and no place.
+    Each {
+        keys: Py<PyIterator>,
+        count: usize,
+    },
 }
 
 impl Keys {
     pub(crate) fn of(given: &Bound<'_, PyAny>) -> PyResult<Self> {
         Ok(match Column::of(given)? {
             Some(column) => Self::Column(column),
-            None => Self::Sequence(given.clone().unbind()),
+            None => Self::Each {
+                count: given.len()?,
+                keys: given.try_iter()?.unbind(),
+            },
         })
     }
 
-    pub(crate) fn len(&self, py: Python<'_>) -> PyResult<usize> {
+    pub(crate) fn count(&self) -> usize {
         match self {
-            Self::Column(column) => Ok(column.len()),
-            Self::Sequence(keys) => keys.bind(py).len(),
+            Self::Column(column) => column.len(),
+            Self::Each { count, .. } => *count,
         }
     }
 
-    pub(crate) fn key(&self, py: Python<'_>, row: usize) -> PyResult<Vec<u8>> {
+    /// The key of a row. Rows are asked for in their order, each once.
+    pub(crate) fn next(&self, py: Python<'_>, row: usize) -> PyResult<Vec<u8>> {
         match self {
             Self::Column(column) => column.key(py, row),
-            Self::Sequence(keys) => convert::key_bytes(&keys.bind(py).get_item(row)?)
-                .map_err(|error| at(py, error, row)),
+            Self::Each { keys, count } => {
+                let Some(key) = keys.bind(py).clone().next() else {
+                    let message = format!("keys: {row}, and not {count}, as their length says");
+                    return Err(input_error(py, &message, Some(row)));
+                };
+                convert::key_bytes(&key?).map_err(|error| at(py, error, row))
+            }
+        }
+    }
+
+    /// What is gone through may be a generator that has what goes through it.
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self {
+            Self::Column(_) => Ok(()),
+            Self::Each { keys, .. } => visit.call(keys),
         }
     }
 }

@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -68,12 +69,55 @@ def test_columns_of_texts(db: simdb.Database, texts: Any, batch: int) -> None:
         pyarrow.chunked_array([KEYS[:3], KEYS[3:]]),
         polars.Series(KEYS),
         [key.encode() for key in KEYS],
+        dict.fromkeys(KEYS),
+        dict.fromkeys(KEYS).keys(),
+        deque(KEYS),
     ],
     ids=lambda it: type(it).__name__,
 )
 def test_columns_of_keys(db: simdb.Database, keys: Any) -> None:
     assert new(db.insert_many_if_new(pyarrow.array(TEXTS), keys=keys)) == NEW
     assert all(key in db for key in KEYS[:70])
+
+
+class Labelled:
+    """A series with labels, as one of pandas before 3: what is in brackets is a label, and no place."""
+
+    def __init__(self, labelled: dict[int, str]) -> None:
+        self._labelled = labelled
+
+    def __len__(self) -> int:
+        return len(self._labelled)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._labelled.values())
+
+    def __getitem__(self, label: int) -> str:
+        return self._labelled[label]
+
+
+@pytest.mark.parametrize("batch", [13, 10_000])
+@pytest.mark.parametrize("texts", [TEXTS, pyarrow.array(TEXTS)], ids=["list", "column"])
+def test_each_document_has_the_key_of_its_place(db: simdb.Database, texts: Any, batch: int) -> None:
+    """Once the texts of a frame that was sorted were stored under the keys of other rows, without an error."""
+    keys: Any = Labelled({len(KEYS) - 1 - place: key for place, key in enumerate(KEYS)})
+    list(db.insert_many_if_new(texts, keys=keys, on_match="link", batch=batch))
+    assert [document.key for document in db.snapshot()] == KEYS
+    fingerprinter = db.fingerprinter()
+    for key, text in zip(KEYS, TEXTS):
+        document = db.get(key)
+        assert document is not None and document.fingerprint == fingerprinter.fingerprint(text)
+
+
+def test_fewer_keys_than_their_length_says_are_an_error(db: simdb.Database) -> None:
+    class Short(list[str]):
+        def __len__(self) -> int:
+            return 2
+
+    for texts in (["x", "y"], pyarrow.array(["x", "y"])):
+        with pytest.raises(simdb.InputError, match="keys: 1") as error:
+            list(db.insert_many_if_new(texts, keys=Short(["a"])))
+        assert error.value.index == 1 and len(db) == 0
 
 
 SPREAD = (numpy.arange(50, dtype=numpy.uint64) * numpy.uint64(0x9E3779B97F4A7C15)).astype(numpy.uint64)
