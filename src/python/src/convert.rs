@@ -89,9 +89,7 @@ impl AsRef<str> for Text {
 pub(crate) fn seconds(time: &Bound<'_, PyAny>) -> PyResult<i64> {
     let py = time.py();
     if time.is_instance_of::<PyInt>() {
-        return time
-            .extract()
-            .map_err(|_| input_error(py, "a time of so many seconds cannot be", None));
+        return time.extract().map_err(|_| too_many_seconds(py));
     }
     let number = if time.is_instance_of::<PyFloat>() {
         time.extract::<f64>()?
@@ -109,14 +107,22 @@ pub(crate) fn seconds(time: &Bound<'_, PyAny>) -> PyResult<i64> {
             .extract()
             .map_err(|error: PyErr| match refusal(py, &error) {
                 Refusal::OfCaller => error,
-                Refusal::TooLarge => input_error(py, "a time of so many seconds cannot be", None),
+                Refusal::TooLarge => too_many_seconds(py),
                 Refusal::Other => wrong_type(wanted, time),
             });
     };
     if !number.is_finite() {
         return Err(input_error(py, &format!("{number} is no time"), None));
     }
+    // Both ends are numbers of 64 bits, the first of which is a whole one.
+    if !(i64::MIN as f64..i64::MAX as f64).contains(&number) {
+        return Err(too_many_seconds(py));
+    }
     Ok(number.floor() as i64)
+}
+
+fn too_many_seconds(py: Python<'_>) -> PyErr {
+    input_error(py, "a time of so many seconds cannot be", None)
 }
 
 /// A rank: a number, or several that are compared in order.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import os
 import pickle
 import signal
@@ -215,6 +216,10 @@ def test_times_are_seconds_or_aware_datetimes(db: simdb.Database) -> None:
         db.insert_if_new(str(number), text_of(number), seen=given)
         document = db.get(str(number))
         assert document is not None and document.seen == seconds
+    # Once a number with a fraction became the greatest of 64 bits, and the message spoke of that.
+    for far in (1e300, -1e300, 2.0**63, 10**30):
+        with pytest.raises(simdb.InputError, match="a time of so many seconds cannot be"):
+            db.insert_if_new("far", text_of(98), seen=far)
     before = time.time()
     db.insert_if_new("now", text_of(99))
     document = db.get("now")
@@ -496,7 +501,7 @@ def test_compact_check_and_backup(db: simdb.Database, tmp_path: Path) -> None:
         db.check()
 
 
-def test_errors_are_a_tree_and_can_be_pickled() -> None:
+def test_errors_are_a_tree_and_can_be_pickled(tmp_path: Path) -> None:
     for error in (simdb.InputError, simdb.BusyError, simdb.ClosedError, simdb.DamagedError, simdb.StorageError):
         assert issubclass(error, simdb.Error)
     assert issubclass(simdb.InputError, ValueError) and issubclass(simdb.StorageError, OSError)
@@ -505,6 +510,12 @@ def test_errors_are_a_tree_and_can_be_pickled() -> None:
     assert (str(error), error.index) == ("bad", 7)
     busy = pickle.loads(pickle.dumps(simdb.BusyError("busy", 42)))
     assert (str(busy), busy.process) == ("busy", 42)
+    # Once the number of the system's error was lost on the way from a worker.
+    with pytest.raises(simdb.NotFoundError) as missing:
+        simdb.open(tmp_path / "missing", create=False)
+    for copied in (pickle.loads(pickle.dumps(missing.value)), copy.copy(missing.value)):
+        assert (type(copied), str(copied)) == (simdb.NotFoundError, str(missing.value))
+        assert copied.errno == missing.value.errno == errno.ENOENT
 
 
 def test_many_threads_share_one_database(db: simdb.Database) -> None:

@@ -6,6 +6,13 @@ class Error(Exception):
 
     __module__ = "simdb"
 
+    def __reduce__(self) -> tuple[type, tuple[object, ...], dict[str, object]]:
+        # The number of the system's error is beside what an exception is pickled as.
+        state = dict(self.__dict__)
+        if isinstance(self, OSError):
+            state["errno"] = self.errno
+        return type(self), self.args, state
+
 
 class InputError(Error, ValueError):
     """What was given is out of bounds, or does not fit to the database.
@@ -18,9 +25,6 @@ class InputError(Error, ValueError):
     def __init__(self, message: str, index: int | None = None) -> None:
         super().__init__(message)
         self.index = index
-
-    def __reduce__(self) -> tuple[type, tuple[str, int | None]]:
-        return type(self), (str(self), self.index)
 
 
 class NotFoundError(Error, FileNotFoundError):
@@ -46,9 +50,6 @@ class BusyError(Error):
     def __init__(self, message: str, process: int | None = None) -> None:
         super().__init__(message)
         self.process = process
-
-    def __reduce__(self) -> tuple[type, tuple[str, int | None]]:
-        return type(self), (str(self), self.process)
 
 
 class ClosedError(Error, ValueError):
