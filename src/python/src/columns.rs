@@ -331,10 +331,11 @@ pub(crate) fn content(item: &Bound<'_, PyAny>, index: usize) -> PyResult<Content
     let wanted = "a text (str) or a fingerprint (int) is wanted";
     let bits = convert::fingerprint(item).map_err(|error| {
         let is_of_caller = error.traceback(py).is_some();
-        match !is_of_caller && error.is_instance_of::<PyTypeError>(py) {
+        let error = match !is_of_caller && error.is_instance_of::<PyTypeError>(py) {
             true => convert::wrong_type(wanted, item),
-            false => at(py, error, index),
-        }
+            false => error,
+        };
+        at(py, error, index)
     });
     bits.map(Content::Fingerprint)
 }

@@ -63,8 +63,12 @@ pub(crate) fn input_error(py: Python<'_>, message: &str, index: Option<usize>) -
 }
 
 /// The same exception, with the index of the item among many that it is about, if it says that something cannot be used
-/// and does not say which.
+/// and does not say which. That of another type than is wanted has it in its message.
 pub(crate) fn at(py: Python<'_>, error: PyErr, index: usize) -> PyErr {
+    // Code of the caller, which has a trace, may raise such an error too.
+    if error.is_instance_of::<PyTypeError>(py) && error.traceback(py).is_none() {
+        return PyTypeError::new_err(format!("item {index}: {}", error.value(py)));
+    }
     let is_input = class(py, "InputError").is_ok_and(|class| error.is_instance(py, &class));
     if is_input {
         let value = error.value(py);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import subprocess
 import sys
 import weakref
@@ -315,6 +316,17 @@ def test_items_of_another_kind_are_named(db: simdb.Database) -> None:
             list(db.insert_many_if_new(wrong))  # type: ignore[arg-type]
     with pytest.raises(simdb.InputError):
         list(db.insert_many_if_new([("a", FOX)], batch=0))
+    # Once the message did not say which of many it was. NaN is what pandas has where there is no text.
+    wrong_pairs: list[Any] = [("a", FOX), ("b", FOX), ("c", FOX), ("d", math.nan)]
+    with pytest.raises(TypeError, match="item 3: a text .* not float"):
+        list(db.insert_many_if_new(wrong_pairs, batch=2))
+    wrong_keys: list[Any] = ["a", 7]
+    with pytest.raises(TypeError, match="item 1: a key .* not int"):
+        list(db.insert_many_if_new([FOX, FOX], keys=wrong_keys))
+    with pytest.raises(TypeError, match="item 1: a key .* not int"):
+        db.delete_many(wrong_keys)
+    with pytest.raises(TypeError, match="item 1: a text .* not list"):
+        simdb.Fingerprinter().fingerprint_many([FOX, []])  # type: ignore[list-item]
 
 
 def test_an_exception_of_the_iterable_comes_through(db: simdb.Database) -> None:
