@@ -70,9 +70,22 @@ impl Text {
         };
         match PyBackedStr::try_from(text.clone()) {
             Ok(text) => Ok(Self::OfPython(text)),
-            Err(_) => Ok(Self::Owned(text.to_string_lossy().into_owned())),
+            Err(_) => Ok(Self::Owned(without_halves(text)?)),
         }
     }
+}
+
+/// The text with one character for each half of a character. So all others stay in their places.
+fn without_halves(text: &Bound<'_, PyString>) -> PyResult<String> {
+    let encoded = text.call_method1(intern!(text.py(), "encode"), ("utf-8", "surrogatepass"))?;
+    let mut bytes = encoded.cast::<PyBytes>()?.as_bytes().to_vec();
+    for at in 0..bytes.len().saturating_sub(2) {
+        // What begins so is a half, which UTF-8 does not have. It takes as many bytes as what stands in its place.
+        if bytes[at] == 0xed && bytes[at + 1] >= 0xa0 {
+            bytes[at..at + 3].copy_from_slice("\u{fffd}".as_bytes());
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 impl AsRef<str> for Text {

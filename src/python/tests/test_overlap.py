@@ -29,6 +29,17 @@ def news(tmp_path: Path) -> simdb.Database:
     return database
 
 
+def test_units_are_where_they_stand_behind_halves_of_characters(news: simdb.Database) -> None:
+    """Once each half counted three times, so all that was behind it was said to be elsewhere."""
+    text = f"N\ud83d \udf89! {RIVER} {SCHOOL}\n\n{BRIDGE}\ud83d"
+    with news:
+        overlap = news.overlap(text)
+        assert (overlap.judged, overlap.found) == (3, 3)
+        whole = text.replace("\ud83d", "\ufffd").replace("\udf89", "\ufffd")
+        for unit in overlap.units:
+            assert whole[unit.start : unit.end] == unit.text
+
+
 def test_totals_are_those_of_a_count_by_hand(news: simdb.Database) -> None:
     # 40 and 33 characters stood elsewhere, 36 stood nowhere, and "Nö 🎉!" is too short.
     text = f"Nö 🎉! {RIVER} {SCHOOL}\n\n{BRIDGE}"
