@@ -27,6 +27,9 @@ pub(super) const LOOK: Duration = Duration::from_millis(50);
 /// The time between two tries to connect.
 pub(super) const PAUSE: Duration = Duration::from_millis(10);
 
+/// As good as no limit: a hundred years.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// How a [`Client`](crate::Client) finds who serves a database.
 ///
 /// # Example
@@ -68,10 +71,12 @@ impl ClientOptions {
     /// How long to wait for somebody who serves the database, at the beginning and after the connection was lost.
     /// Default: 5 seconds.
     ///
-    /// An answer may take longer. But if nothing comes for so long, it is asked whether anybody is there.
+    /// An answer may take longer. But if nothing comes for so long, it is asked whether anybody is there. With
+    /// `Duration::MAX` there is no limit.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
+        // No clock counts to the longest time there is.
+        self.timeout = timeout.min(LONGEST);
         self
     }
 

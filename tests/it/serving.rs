@@ -530,6 +530,32 @@ fn nobody_who_serves_is_an_error_that_says_what_to_do() -> TestResult {
     Ok(())
 }
 
+/// Once the end of such a wait could not be computed, and that was a panic.
+#[test]
+fn a_client_may_wait_without_a_limit() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let database = Database::create(&path, &external())?;
+    let endless = ClientOptions::new().timeout(Duration::MAX);
+    let server = database.serve()?;
+    let client = Client::connect(&path, &endless)?;
+    client.insert_if_new(&document("a", far(1)), &Policy::skip())?;
+    drop(server);
+    let ticket = client.submit(&document("b", far(2)), &Policy::skip())?;
+    let Err(ticket) = ticket.wait_for(SHORT) else {
+        return Err("nobody can have answered".into());
+    };
+    let server = database.serve()?;
+    assert!(
+        !ticket
+            .wait_for(Duration::MAX)
+            .map_err(|_| "no answer")??
+            .is_duplicate()
+    );
+    server.close_within(Duration::MAX);
+    Ok(())
+}
+
 #[test]
 fn an_owner_that_is_stopped_is_told_apart_from_one_that_works_for_long() -> TestResult {
     let folder = Folder::new()?;

@@ -102,10 +102,12 @@ fn connected(
     timeout: f64,
     start: &[OsString],
 ) -> PyResult<Connected> {
-    let Ok(timeout) = Duration::try_from_secs_f64(timeout) else {
+    if timeout.is_nan() || timeout < 0.0 {
         let message = "timeout is a number of seconds, 0 or more";
         return Err(input_error(py, message, None));
-    };
+    }
+    // What is longer than any time is no limit.
+    let timeout = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::MAX);
     let options = ClientOptions::new()
         .timeout(timeout)
         .start(start)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import json
+import math
 import multiprocessing
 import os
 import pickle
@@ -181,6 +182,16 @@ def test_a_client_outlives_a_fork_and_a_pickle(client: simdb.Client) -> None:
         with pytest.raises(simdb.ForkedError):
             ticket.result()
         client.close()
+
+@pytest.mark.parametrize("timeout", [math.inf, 1e19, 1e300])
+def test_a_client_may_wait_without_a_limit(path: Path, timeout: float) -> None:
+    """Once the end of such a wait could not be computed, and that was a panic."""
+    with simdb.open(path, serve=True), simdb.connect(path, timeout=timeout) as client:
+        assert client.insert_if_new("a", FOX).is_new
+    for wrong in (-1.0, math.nan):
+        with pytest.raises(simdb.InputError):
+            simdb.connect(path, timeout=wrong)
+
 
     in_fork(child)
     assert ticket.result().is_new and "child 2" in client
