@@ -377,7 +377,7 @@ impl<'s> RespSession<'s> {
     /// Takes the version that a client asks for, and says who answers.
     fn greet(&mut self, arguments: &[&[u8]]) -> Result<(), Refusal> {
         let mut rest = arguments.iter();
-        self.outgoing.answers.version = match rest.next().copied() {
+        let version = match rest.next().copied() {
             None => self.outgoing.answers.version,
             Some(b"2") => RespVersion::Two,
             Some(b"3") => RespVersion::Three,
@@ -397,6 +397,7 @@ impl<'s> RespSession<'s> {
             return Err(Refusal::syntax(message));
         }
         let answers = &mut self.outgoing.answers;
+        answers.version = version;
         answers.map(7);
         answers.text("server");
         answers.text("simdb");

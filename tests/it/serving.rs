@@ -1086,6 +1086,11 @@ fn what_clients_of_redis_say_by_themselves_is_answered() -> TestResult {
         let answer = say(database.path(), request(words).as_bytes())?;
         assert!(answer.starts_with(expected), "{words:?}: {answer:?}");
     }
+    // Once answers after a greeting that was refused were those of the version that it had asked for.
+    let refused =
+        request(&["HELLO", "3", "AUTH", "user", "word"]) + &request(&["SIM.GET", "nothing"]);
+    let answer = say(database.path(), refused.as_bytes())?;
+    assert!(answer.ends_with("\r\n$-1\r\n"), "{answer:?}");
     let both = request(&[
         "SIM.QUERY",
         "00000000000000ff",
