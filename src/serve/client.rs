@@ -197,6 +197,17 @@ impl Client {
         self.shared.info.min_similarity
     }
 
+    /// Checks that a document can be stored in the database, as [`Database::validate`](crate::Database::validate) does.
+    /// Nothing is sent for that.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Database::validate`](crate::Database::validate).
+    pub fn validate(&self, document: &Document) -> Result<()> {
+        document.validate()?;
+        self.scheme().check_sketch(self.sketch_size(), document)
+    }
+
     /// The fingerprinter whose fingerprints and sketches compare with those in the database. It needs the feature
     /// `text`.
     ///

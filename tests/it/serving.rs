@@ -530,6 +530,34 @@ fn nobody_who_serves_is_an_error_that_says_what_to_do() -> TestResult {
     Ok(())
 }
 
+/// Once a client knew only what is wrong with any document, so others of a batch were stored beside one that this
+/// database refuses.
+#[test]
+fn a_client_knows_which_documents_can_be_stored() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let database = Database::create(&path, &CreateOptions::new().serve(true))?;
+    let client = Client::connect(&path, &patient())?;
+    let sketch = |bytes: usize| Sketch::new(&vec![7; bytes], 12).ok();
+    let documents = [
+        document("a", 1),
+        document("a", 1).with_sketch(sketch(16)),
+        document("a", 1).with_sketch(sketch(32)),
+        document("", 1).with_sketch(sketch(16)),
+        Document::new("a", None),
+    ];
+    let told = |result: simdb::Result<()>| result.map_err(|error| error.to_string());
+    let accepted = documents.map(|document| {
+        assert_eq!(
+            told(client.validate(&document)),
+            told(database.validate(&document))
+        );
+        client.validate(&document).is_ok()
+    });
+    assert_eq!(accepted, [false, true, false, false, true]);
+    Ok(())
+}
+
 /// Once the end of such a wait could not be computed, and that was a panic.
 #[test]
 fn a_client_may_wait_without_a_limit() -> TestResult {

@@ -64,7 +64,7 @@ impl Connected {
             }
         };
         for (index, document) in documents.iter().enumerate() {
-            document.validate().map_err(at(index))?;
+            self.client.validate(document).map_err(at(index))?;
         }
         let verdicts = self.client.insert_each_if_new(documents, policy)?;
         let mut all = Vec::with_capacity(verdicts.len());
@@ -167,7 +167,7 @@ impl Client {
             let too_short = judged.is_none();
             let document = with_judged(parts, judged);
             // Out of bounds, it is told here, where it is given.
-            document.validate()?;
+            connected.client.validate(&document)?;
             Ok((connected.client.submit(&document, &policy)?, too_short))
         });
         let (ticket, too_short) = submitted.or_raise(py)?;

@@ -143,6 +143,17 @@ def test_many_documents_at_once(client: simdb.Client) -> None:
     assert raised.value.index == 1 and client.get("x") is None
 
 
+@pytest.mark.parametrize("bad", [("b", 7), ("", FOX), ("k" * 5_000, FOX)], ids=["no sketch", "no key", "long key"])
+def test_of_a_batch_with_a_bad_document_nothing_is_stored(client: simdb.Client, bad: Any) -> None:
+    """Once the others were, beside a fingerprint without the sketch that the database wants."""
+    with pytest.raises(simdb.InputError) as error:
+        list(client.insert_many_if_new([("a", FOX), bad, ("c", text_of(3))]))
+    assert error.value.index == 1
+    assert "a" not in client and "c" not in client
+    with pytest.raises(simdb.InputError):
+        client.submit("b", fingerprint=7)
+
+
 def test_an_error_of_the_owner_is_the_same_exception(client: simdb.Client) -> None:
     with pytest.raises(simdb.InputError, match="65"):
         client.query(FOX, max_distance=65)
@@ -172,6 +183,16 @@ def test_nobody_who_serves_is_told(path: Path) -> None:
     assert issubclass(simdb.NotServedError, ConnectionError)
 
 
+@pytest.mark.parametrize("timeout", [math.inf, 1e19, 1e300])
+def test_a_client_may_wait_without_a_limit(path: Path, timeout: float) -> None:
+    """Once the end of such a wait could not be computed, and that was a panic."""
+    with simdb.open(path, serve=True), simdb.connect(path, timeout=timeout) as client:
+        assert client.insert_if_new("a", FOX).is_new
+    for wrong in (-1.0, math.nan):
+        with pytest.raises(simdb.InputError):
+            simdb.connect(path, timeout=wrong)
+
+
 def test_a_client_outlives_a_fork_and_a_pickle(client: simdb.Client) -> None:
     client.insert_if_new("parent", FOX)
     ticket = client.submit("parent 2", text_of(1))
@@ -182,16 +203,6 @@ def test_a_client_outlives_a_fork_and_a_pickle(client: simdb.Client) -> None:
         with pytest.raises(simdb.ForkedError):
             ticket.result()
         client.close()
-
-@pytest.mark.parametrize("timeout", [math.inf, 1e19, 1e300])
-def test_a_client_may_wait_without_a_limit(path: Path, timeout: float) -> None:
-    """Once the end of such a wait could not be computed, and that was a panic."""
-    with simdb.open(path, serve=True), simdb.connect(path, timeout=timeout) as client:
-        assert client.insert_if_new("a", FOX).is_new
-    for wrong in (-1.0, math.nan):
-        with pytest.raises(simdb.InputError):
-            simdb.connect(path, timeout=wrong)
-
 
     in_fork(child)
     assert ticket.result().is_new and "child 2" in client
