@@ -1,8 +1,11 @@
 //! Arguments that several commands share, and the functions that parse them.
 
+use std::path::PathBuf;
+
 use crate::ingest::{InputFormat, ReadOptions};
 use crate::{Fingerprint, Near, Unit};
 use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 
 use super::times::time;
 use super::units::{bytes, count};
@@ -155,6 +158,14 @@ impl Reading {
             .fold(options, ReadOptions::ignore_field);
         self.glob.iter().fold(options, ReadOptions::glob)
     }
+}
+
+/// A file that has a name. `-` is standard input or output where that can be used, and nobody wants such a file.
+pub(super) fn named_file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match path.as_os_str() == "-" {
+        true => Err("a file is wanted here: name one, or say `./-` if that is its name"),
+        false => Ok(path),
+    })
 }
 
 /// Parses a max distance.

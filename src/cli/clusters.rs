@@ -7,7 +7,7 @@ use crate::{Cluster, ClusterEvent, ClusterTotals, Clustering, Database, Error, N
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::NearArguments;
+use super::arguments::{NearArguments, named_file};
 use super::console::LongSearch;
 use super::escaping::printable;
 use super::output::{Output, key_fields, name_fields};
@@ -38,6 +38,7 @@ pub(super) struct Arguments {
     #[arg(
         long,
         value_name = "FILE",
+        value_parser = named_file(),
         requires = "pairs",
         conflicts_with = "summary"
     )]

@@ -7,6 +7,7 @@ use crate::{CreateOptions, Database, Error, Snapshot};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult};
+use super::arguments::named_file;
 use super::existing_output::are_same_file;
 use super::existing_output::{StandingDatabase, print_complete};
 use super::output::Output;
@@ -29,7 +30,7 @@ pub(super) struct BackupArguments {
     database: LiveDatabase,
 
     /// The file of the copy; it must not exist yet, unless it holds the same copy
-    #[arg(value_name = "TO")]
+    #[arg(value_name = "TO", value_parser = named_file())]
     to: PathBuf,
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::{CreateOptions, Database, Prefer, Scheme, SketchSize};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{expected_documents, max_distance_parser, similarity_parser};
+use super::arguments::{expected_documents, max_distance_parser, named_file, similarity_parser};
 use super::commands::Command;
 use super::output::Output;
 use super::stats::stats_object;
@@ -13,7 +13,7 @@ use super::stats::stats_object;
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The database file
-    #[arg(value_name = "DB")]
+    #[arg(value_name = "DB", value_parser = named_file())]
     database: PathBuf,
 
     #[command(flatten)]

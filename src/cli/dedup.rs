@@ -8,7 +8,7 @@ use crate::{Error, Scheme, SketchSize};
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{BoundArguments, Reading};
+use super::arguments::{BoundArguments, Reading, named_file};
 use super::clusters::ClusterArguments;
 use super::commands::Command;
 use super::console::{Console, Progress};
@@ -28,7 +28,7 @@ pub(super) struct Arguments {
     inputs: Vec<PathBuf>,
 
     /// Where the kept records go: a file, or a directory with a file for each input
-    #[arg(long, short, value_name = "OUT", required_unless_present = "list")]
+    #[arg(long, short, value_name = "OUT", value_parser = named_file(), required_unless_present = "list")]
     output: Option<PathBuf>,
 
     /// Print the groups of near-duplicates instead, and write nothing
@@ -38,19 +38,19 @@ pub(super) struct Arguments {
     /// Write a line of JSON for each removed record to this file
     ///
     /// It tells where the record was, which record survived instead, and how near the two are
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = named_file())]
     removed: Option<PathBuf>,
 
     /// Write an HTML page about the removed records to this file
     ///
     /// It shows how near they are to their survivors, and in which words they differ
-    #[arg(long, value_name = "FILE", conflicts_with = "list")]
+    #[arg(long, value_name = "FILE", value_parser = named_file(), conflicts_with = "list")]
     report: Option<PathBuf>,
 
     /// Also remove what is near to this database, and store the rest in it
     ///
     /// It is created if it does not exist
-    #[arg(long, value_name = "DB")]
+    #[arg(long, value_name = "DB", value_parser = named_file())]
     database: Option<PathBuf>,
 
     /// Clean inputs again although their records are in the database already
@@ -89,7 +89,7 @@ pub(super) struct Arguments {
     /// Append the records that cannot be judged to this file too
     ///
     /// As JSON if `--json` is given
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = named_file())]
     rejected: Option<PathBuf>,
 }
 

@@ -16,7 +16,7 @@ use crate::plural::counted;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::Reading;
+use super::arguments::{Reading, named_file};
 use super::commands::Command;
 use super::console::Console;
 use super::output::Output;
@@ -84,14 +84,14 @@ pub(super) struct Arguments {
     lexica: u32,
 
     /// Draw the curves into this file, an SVG picture
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = named_file())]
     plot: Option<PathBuf>,
 
     /// Draw recall and false matches over the distance into this file, an SVG picture
     ///
     /// This picture shows which max distance and which least similarity find the pairs that are labelled the same, and
     /// how many others they match. Without `--pairs`, it shows the pairs of an exact Jaccard similarity of 0.8 or more
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = named_file())]
     plot_distance: Option<PathBuf>,
 }
 

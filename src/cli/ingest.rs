@@ -17,7 +17,7 @@ use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 #[cfg(unix)]
 use super::answer::chain;
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{BoundArguments, Reading};
+use super::arguments::{BoundArguments, Reading, named_file};
 use super::console::Console;
 use super::existing_output::{are_same_file, is_no_file};
 use super::ingest_report::{IngestReport, print_ingested, print_largest_groups};
@@ -122,7 +122,7 @@ pub(super) struct Arguments {
     /// Append rejected records to this file
     ///
     /// As JSON if `--json` is given
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = named_file())]
     rejected: Option<PathBuf>,
 }
 

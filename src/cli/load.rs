@@ -20,6 +20,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
+use super::arguments::named_file;
 use super::commands::Command;
 use super::existing_output::{StandingDatabase, print_complete};
 use super::output::{Output, document_fields};
@@ -45,7 +46,7 @@ pub(super) struct DumpArguments {
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The new database file; it must not exist yet, unless this command has made it
-    #[arg(value_name = "DB")]
+    #[arg(value_name = "DB", value_parser = named_file())]
     database: PathBuf,
 
     /// The output of `simdb dump`, also packed with gzip or zstd; `-` is standard input

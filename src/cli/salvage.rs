@@ -9,7 +9,7 @@ use crate::{
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{max_distance_parser, similarity_parser};
+use super::arguments::{max_distance_parser, named_file, similarity_parser};
 use super::commands::Command;
 use super::output::Output;
 use super::units;
@@ -17,11 +17,11 @@ use super::units;
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The damaged database; it is only read
-    #[arg(value_name = "DAMAGED")]
+    #[arg(value_name = "DAMAGED", value_parser = named_file())]
     damaged: PathBuf,
 
     /// The new database file; it must not exist yet
-    #[arg(value_name = "NEW")]
+    #[arg(value_name = "NEW", value_parser = named_file())]
     new: PathBuf,
 
     /// Take documents of earlier commits too, if the last commit is damaged or none is found

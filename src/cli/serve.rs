@@ -8,6 +8,7 @@ use crate::Database;
 use crate::serve::ensure_free_beside;
 
 use super::answer::{Answer, CommandResult};
+use super::arguments::named_file;
 use super::commands::Command;
 use super::create::NewDatabase;
 use super::output::Output;
@@ -16,7 +17,7 @@ use super::stats::seconds;
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The database file; created if it does not exist
-    #[arg(value_name = "DB")]
+    #[arg(value_name = "DB", value_parser = named_file())]
     database: PathBuf,
 
     /// End when nobody was connected for so many seconds [default: go on until Ctrl-C or SIGTERM]

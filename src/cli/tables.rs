@@ -8,7 +8,7 @@ use crate::{Database, Error, Scheme};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::max_distance_parser;
+use super::arguments::{max_distance_parser, named_file};
 use super::commands::Command;
 use super::existing_output::ensure_replaceable;
 use super::output::Output;
@@ -20,7 +20,7 @@ use super::verbs::{LiveDatabase, Verb};
 #[derive(clap::Args)]
 pub(super) struct ImportArguments {
     /// The database file; created if it does not exist
-    #[arg(value_name = "DB")]
+    #[arg(value_name = "DB", value_parser = named_file())]
     database: PathBuf,
 
     /// Parquet files, and directories of them, with the columns `key` and `fp`
@@ -48,7 +48,7 @@ pub(super) struct ExportArguments {
     database: LiveDatabase,
 
     /// The Parquet file; it must not exist yet
-    #[arg(value_name = "OUT")]
+    #[arg(value_name = "OUT", value_parser = named_file())]
     to: PathBuf,
 
     /// Write the payloads too

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use clap::Subcommand;
 
 use super::answer::CommandResult;
+use super::arguments::named_file;
 use super::output::Output;
 #[cfg(unix)]
 use super::remote::{Remote, nobody_answers};
@@ -77,7 +78,7 @@ pub(super) trait Verb {
 #[derive(clap::Args)]
 pub(super) struct LiveDatabase {
     /// The database file
-    #[arg(value_name = "DB")]
+    #[arg(value_name = "DB", value_parser = named_file())]
     pub(super) path: PathBuf,
 
     /// Ask the process at this socket [default: DB.sock, if DB is in use]

@@ -266,6 +266,7 @@ impl Dedup {
     fn ensure_whole_records(&self) -> Result<()> {
         match self.options.unit {
             Unit::Document => Ok(()),
+            // A list has no output.
             _ => Err(Error::output(
                 &self.output,
                 "records are copied whole: units are for databases only",

@@ -772,7 +772,7 @@ fn what_cannot_be_done_is_told() -> TestResult {
         .says("no such file");
     run!("dedup", &input, "-o", &output, "--unit", "sentence")
         .expect(2)
-        .says("records are copied whole");
+        .says("records are taken whole");
     run!("dedup", &input).expect(2).says("--output");
     run!("dedup", &input, "-o", folder.path("no/such/folder/out"))
         .expect(2)
@@ -1004,7 +1004,11 @@ fn results_have_to_be_where_they_are_no_inputs_and_can_be_written() -> TestResul
     }
     run!("dedup", &input, "-o", "-")
         .expect(2)
-        .says("written to a file");
+        .says("a file is wanted here");
+    // Once the message had an empty name before it.
+    run!("dedup", &input, "--list", "--unit", "sentence")
+        .expect(2)
+        .says("in: records are taken whole");
     // Their names would say that they are packed, and they are not.
     for option in ["--removed", "--rejected"] {
         run!("dedup", &input, "-o", &output, option, folder.path("l.gz"))

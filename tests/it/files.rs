@@ -19,6 +19,44 @@ fn open(path: &Path) -> simdb::Result<Database> {
     Database::open(path, &OpenOptions::new())
 }
 
+/// Once `export d.simdb - | …` read nothing, and a file of this name was there.
+#[cfg(unix)]
+#[test]
+fn no_file_is_called_as_standard_output_is() -> TestResult {
+    let folder = Folder::new()?;
+    drop(folder.tiny_database("d.simdb")?);
+    folder.file("in.jsonl", "{\"id\":\"a\",\"text\":\"short\"}\n{bad\n")?;
+    let refused: [&[&str]; 13] = [
+        &["create", "-"],
+        &["ingest", "-", "in.jsonl"],
+        &["serve", "-", "--until-idle", "0"],
+        &["load", "-", "in.jsonl"],
+        &["stats", "-"],
+        &["backup", "d.simdb", "-"],
+        &["salvage", "d.simdb", "-"],
+        &["report", "d.simdb", "--html", "-"],
+        &["ingest", "new.simdb", "in.jsonl", "--rejected", "-"],
+        &["dedup", "in.jsonl", "-o", "-"],
+        &["dedup", "in.jsonl", "-o", "out.jsonl", "--removed", "-"],
+        &["dedup", "in.jsonl", "-o", "out.jsonl", "--report=-"],
+        &["eval", "in.jsonl", "--plot", "-"],
+    ];
+    for arguments in refused {
+        let mut command = simdb();
+        command.current_dir(folder.path(".")).args(arguments);
+        let ran = Ran::from(command.output()?).expect(2);
+        ran.says("a file is wanted here: name one, or say `./-`");
+        assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "{arguments:?}");
+    }
+    let mut named = simdb();
+    named
+        .current_dir(folder.path("."))
+        .args(["backup", "d.simdb", "./-"]);
+    Ran::from(named.output()?).expect(0);
+    assert!(folder.path("-").exists());
+    Ok(())
+}
+
 #[test]
 fn creation_never_touches_an_existing_file() -> TestResult {
     let folder = Folder::new()?;

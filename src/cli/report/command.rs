@@ -10,7 +10,7 @@ use crate::{Database, Document, Error, Unit};
 
 use super::survey::Survey;
 use crate::cli::answer::{Answer, CommandResult, Failure};
-use crate::cli::arguments::{Reading, max_distance_parser};
+use crate::cli::arguments::{Reading, max_distance_parser, named_file};
 use crate::cli::console::Console;
 use crate::cli::escaping::printable;
 use crate::cli::existing_output::ensure_may_stand;
@@ -29,7 +29,7 @@ pub(in crate::cli) struct Arguments {
     database: LiveDatabase,
 
     /// Write the report as an HTML page to this file, instead of text
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = named_file())]
     html: Option<PathBuf>,
 
     /// Replace a file that exists
