@@ -268,8 +268,8 @@ impl Dedup {
             Unit::Document => Ok(()),
             // A list has no output.
             _ => Err(Error::output(
-                &self.output,
-                "records are copied whole: units are for databases only",
+                &self.inputs[0],
+                "records are taken whole: units are for databases only",
             )),
         }
     }
@@ -346,7 +346,8 @@ impl Dedup {
     ///
     /// * [`Error::Input`](crate::Error::Input) if no input can be read, or one cannot be read twice, or changes
     ///   meanwhile. Others that cannot be read are [told](DedupEvent::Failed) and left out.
-    /// * [`Error::Output`](crate::Error::Output) if the output or another result exists, or cannot be written.
+    /// * [`Error::AlreadyExists`](crate::Error::AlreadyExists) if the output or another result is there already.
+    /// * [`Error::Output`](crate::Error::Output) if one cannot be written.
     /// * [`Error::Interrupted`](crate::Error::Interrupted) if the caller ended it. The same call goes on.
     /// * Those of [`Ingest::run`], [`Snapshot::duplicates`](crate::Snapshot::duplicates) and
     ///   [`WriteTxn::commit`](crate::WriteTxn::commit).

@@ -454,14 +454,7 @@ fn ensure_absent(path: &Path) -> Result<()> {
     let path: PathBuf = path.components().collect();
     match fs::symlink_metadata(&path) {
         Ok(metadata) if metadata.is_dir() && is_empty_directory(&path) => Ok(()),
-        Ok(metadata) if metadata.is_dir() => Err(Error::output(
-            &path,
-            "is a directory that is not empty, and nothing is written over: name another",
-        )),
-        Ok(_) => Err(Error::output(
-            &path,
-            "exists, and is not written over: delete it, or name another",
-        )),
+        Ok(_) => Err(Error::AlreadyExists { path }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(source) => Err(cannot_write(&path)(source)),
     }

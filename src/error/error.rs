@@ -45,7 +45,8 @@ pub enum Error {
         /// The path.
         path: PathBuf,
     },
-    /// A file exists already where a database is to be created.
+    /// Something exists already where a database or another result is to be made: a file, or a directory that is not
+    /// empty.
     AlreadyExists {
         /// The path.
         path: PathBuf,

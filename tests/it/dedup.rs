@@ -228,7 +228,7 @@ fn what_survives_is_copied_byte_for_byte_from_every_packing() -> TestResult {
     assert!(gunzip(&output)? == expected.as_bytes());
     run!("dedup", &input, "-o", &output)
         .expect(2)
-        .says("exists, and is not written over");
+        .says("already exists, and nothing is overwritten");
     Ok(())
 }
 

@@ -723,7 +723,7 @@ fn a_cleaning_is_reported_as_its_list_tells() -> TestResult {
     fs::write(&page, "mine")?;
     clean(&page)?
         .expect(2)
-        .says("exists, and is not written over");
+        .says("already exists, and nothing is overwritten");
     assert!(!output.exists() && fs::read(&page)? == b"mine");
     fs::remove_file(&page)?;
     clean(&page)?.expect(0);

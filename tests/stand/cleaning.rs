@@ -98,7 +98,7 @@ fn go_on(folder: &Path, made: Made, expected: &[Option<String>; 2], what: &str) 
     match dedup(folder, made).run(|_| {}) {
         Ok(_) => {}
         // The run had come to its end, and what it has made is not written over.
-        Err(Error::Output { .. }) if before == *expected => {}
+        Err(Error::AlreadyExists { .. }) if before == *expected => {}
         Err(error) => panic!("{what}: {error}"),
     }
     assert_eq!(results(folder), *expected, "{what}");

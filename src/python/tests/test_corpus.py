@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -239,9 +240,17 @@ def test_what_is_wrong_is_refused_before_anything_is_done(corpus: Path, tmp_path
         simdb.dedup(tmp_path / "nothing.jsonl", output)
     with pytest.raises(simdb.Error):
         simdb.audit(corpus, tmp_path / "nothing.jsonl")
+    # Once it was a StorageError, which says that the system has refused something.
     output.write_text("something of value")
-    with pytest.raises(simdb.Error):
-        simdb.dedup(corpus, output)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "thing").touch()
+    for there in (output, folder):
+        with pytest.raises(simdb.ExistsError) as error:
+            simdb.dedup(corpus, there)
+        assert error.value.errno == errno.EEXIST
+    with pytest.raises(simdb.ExistsError):
+        simdb.dedup(corpus, tmp_path / "new.jsonl", removed=output)
     assert output.read_text() == "something of value"
 
 
