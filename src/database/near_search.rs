@@ -1,5 +1,6 @@
 //! Probes -> candidates -> near fingerprints.
 
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Candidates, NearFingerprint, Permuted, PricedProbeSet, ProbeSet, ProbedPrefix};
 use crate::planted::planted;
-use crate::store::{AddRanges, KnownSketches, Reader, Scan, Searched, Transaction};
+use crate::store::{AddRanges, Reader, Scan, Searched, Transaction};
 
 /// A query for the stored fingerprints within a distance of a fingerprint.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +78,10 @@ const MOST_NEAR: usize = 1 << 20;
 /// The number of rows in memory that can be compared in the time of one probe.
 const COMPARED_PER_PROBE: f64 = 64.0;
 
+/// The number of near fingerprints of a query, on average of those that are probed for together, from which on they are
+/// a crowd.
+const CROWD: usize = 1024;
+
 /// Near fingerprints, each with the index of its query.
 type NearEach = Vec<(usize, NearFingerprint)>;
 
@@ -90,6 +95,9 @@ pub(super) struct NearSearch<'a> {
     queries: &'a [NearQuery],
     known: KnownProbeSets,
     most: usize,
+    /// Queries with more near fingerprints than this are left to the caller.
+    most_of_one: usize,
+    crowded: Vec<usize>,
     /// The index of the first query that was not probed for.
     next: usize,
     /// The number of queries that are probed for together.
@@ -108,12 +116,26 @@ impl<'a> NearSearch<'a> {
             queries,
             known: KnownProbeSets::default(),
             most: MOST_NEAR,
+            most_of_one: usize::MAX,
+            crowded: Vec::new(),
             next: 0,
             together: queries.len(),
             scanning: Vec::new(),
             scan: None,
             compared: 0,
         }
+    }
+
+    /// Leaves the queries that have very many near fingerprints to the caller. Documents of one template can be such a
+    /// crowd.
+    pub(super) fn leaving_crowds(mut self) -> Self {
+        self.most_of_one = CROWD;
+        self
+    }
+
+    /// The indexes of the queries that were left to the caller, in order. They are known once there is no next part.
+    pub(super) fn crowded(self) -> Vec<usize> {
+        self.crowded
     }
 
     /// The next part. `None` after the last.
@@ -131,13 +153,22 @@ impl<'a> NearSearch<'a> {
             let together = self.next..end;
             let mut probes = Probes::new(self.reader, self.queries);
             let mut not_probed = probes.add_all(&self.known, together);
-            match probes.near(self.most)? {
+            let most = self
+                .most
+                .min(self.most_of_one.saturating_mul(end - self.next));
+            match probes.near(most)? {
                 Some(near) => {
                     self.scanning.append(&mut not_probed);
                     self.next = end;
                     if !near.is_empty() {
                         return Ok(Some(near));
                     }
+                }
+                None if most < self.most => {
+                    let probed = (self.next..end).filter(|index| !not_probed.contains(index));
+                    self.crowded.extend(probed);
+                    self.scanning.append(&mut not_probed);
+                    self.next = end;
                 }
                 // Several probes can meet the same fingerprint. So the near fingerprints of one query
                 // can come in parts only from a scan.
@@ -421,23 +452,32 @@ pub(super) fn any(
     Ok(false)
 }
 
+/// The number of written fingerprints that are taken first, a few times as many as are counted.
+const FIRST_WRITTEN: usize = 512;
+
 /// The search for what is near among the fingerprints that a transaction has written.
+///
+/// They are taken in parts, the nearest first, since mostly the nearest are enough.
 #[derive(Debug, Default)]
 pub(super) struct NearWritten {
     known: KnownProbeSets,
+    /// Those that were found and not taken, in no order and perhaps repeatedly. Some may have no document any more.
     near: Vec<NearFingerprint>,
+    /// The number of those that are taken next.
+    next: usize,
 }
 
 impl NearWritten {
-    /// The written fingerprints that are near to a query and wanted, in order. Some may have no document any more.
+    /// Finds the written fingerprints that are near to a query and wanted.
     pub(super) fn find(
         &mut self,
         writer: &mut Transaction,
         query: NearQuery,
-        is_wanted: impl Fn(NearFingerprint, &KnownSketches) -> bool,
-    ) -> Result<&[NearFingerprint]> {
-        let Self { known, near } = self;
+        is_wanted: impl Fn(NearFingerprint) -> bool,
+    ) -> Result<()> {
+        let Self { known, near, next } = self;
         near.clear();
+        *next = FIRST_WRITTEN;
         let NearQuery {
             fingerprint,
             max_distance,
@@ -445,7 +485,7 @@ impl NearWritten {
         writer.index_written();
         let written = writer.written_fingerprints();
         let mut add = |found: NearFingerprint| {
-            if is_wanted(found, writer.written_sketches()) {
+            if is_wanted(found) {
                 near.push(found);
             }
         };
@@ -456,8 +496,7 @@ impl NearWritten {
         unsorted.each_near(permuted, max_distance, first, &mut add);
         let sorted: usize = written.sorted().map(Candidates::len).sum();
         if sorted == 0 {
-            sort_and_dedup(near);
-            return Ok(near);
+            return Ok(());
         }
         known.add(writer.reader(), max_distance, 1)?;
         if let Some(priced) = known.of(max_distance)
@@ -478,8 +517,41 @@ impl NearWritten {
                 candidates.each_near(permuted, max_distance, first, &mut add);
             }
         }
-        sort_and_dedup(near);
-        Ok(near)
+        Ok(())
+    }
+
+    /// Takes the nearest of those that are left, without those that are not wanted. They come in order. It is empty once
+    /// none is left.
+    pub(super) fn take_nearest(
+        &mut self,
+        is_wanted: impl Fn(NearFingerprint) -> bool,
+    ) -> Vec<NearFingerprint> {
+        loop {
+            let mut taken = mem::take(&mut self.near);
+            if taken.len() > self.next {
+                let (_, &mut farthest, rest) = taken.select_nth_unstable(self.next);
+                // Nothing is taken twice.
+                let left = rest.iter().filter(|near| **near > farthest);
+                self.near.extend(left);
+                taken.truncate(self.next + 1);
+                self.next *= 2;
+            }
+            taken.retain(|&near| is_wanted(near));
+            sort_and_dedup(&mut taken);
+            if !taken.is_empty() || self.near.is_empty() {
+                return taken;
+            }
+        }
+    }
+
+    /// Whether none is left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.near.is_empty()
+    }
+
+    /// Whether one of those that are left is as near as this one.
+    pub(super) fn has_any_within(&self, farthest: NearFingerprint) -> bool {
+        self.near.iter().any(|near| *near <= farthest)
     }
 }
 

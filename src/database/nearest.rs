@@ -9,9 +9,12 @@
 //! scan is cheapest it is the last search, since it can look at all that is left: its distance shrinks to that of the
 //! farthest match as soon as enough are found.
 
-use super::near_search::{NearQuery, NearSearch, priced_probe_set, sort_and_dedup};
+use std::mem;
+
+use super::near_search::{self, NearQuery, NearSearch, priced_probe_set, sort_and_dedup};
 use super::query::{Matches, Query};
-use super::search::{NEAR_TOGETHER, Search, SearchTarget};
+use super::search::{self, Search, SearchTarget};
+use super::unlike::Unlike;
 use crate::error::Result;
 use crate::plan::{NearFingerprint, ProbeSet};
 use crate::planted::planted;
@@ -26,9 +29,6 @@ const GROWTH: f64 = 2.0;
 /// Where so many times the wanted fingerprints are expected, enough are mostly found.
 const ENOUGH: f64 = 2.0;
 
-/// The least number of near fingerprints whose documents are looked up together.
-const FEWEST_TOGETHER: usize = 4;
-
 /// Answers one query for the nearest documents.
 pub(super) fn answer(reader: Reader<'_>, query: &Query) -> Result<Matches> {
     let mut answers = answer_all(reader, &[query])?;
@@ -42,11 +42,7 @@ pub(super) fn answer_all(reader: Reader<'_>, queries: &[&Query]) -> Result<Vec<M
         let target = SearchTarget::from_query(query);
         searches.push(Search::new(reader, target, query.filter.limit, None)?);
     }
-    let mut growing = Growing::new(reader);
-    for search in &mut searches {
-        growing.add(search);
-    }
-    growing.run()?;
+    Growing::new(reader, &mut searches).run(&mut |_, _| {})?;
     let mut answers = Vec::with_capacity(searches.len());
     for search in searches {
         answers.push(search.nearest_matches(reader)?);
@@ -55,10 +51,14 @@ pub(super) fn answer_all(reader: Reader<'_>, queries: &[&Query]) -> Result<Vec<M
 }
 
 /// Searches that are made together within growing distances.
-struct Growing<'s, 'a> {
-    reader: Reader<'a>,
-    /// The searches that have not found enough.
-    open: Vec<OpenSearch<'s, 'a>>,
+pub(super) struct Growing<'s, 'a> {
+    reader: Reader<'s>,
+    searches: &'s mut [Search<'a>],
+    /// The indexes of the searches that have not found enough.
+    open: Vec<usize>,
+    /// Whether very many fingerprints are near.
+    is_crowded: bool,
+    unlike: Unlike,
     /// Everything within this distance was found. `None` at the beginning.
     reached: Option<u32>,
     /// The expected cost of all searches so far, for each query.
@@ -76,41 +76,76 @@ enum Step {
 }
 
 impl<'s, 'a> Growing<'s, 'a> {
-    fn new(reader: Reader<'a>) -> Self {
+    /// Searches for the nearest documents.
+    fn new(reader: Reader<'s>, searches: &'s mut [Search<'a>]) -> Self {
+        let open = 0..searches.len();
         Self {
+            open: open
+                .filter(|&index| searches[index].may_list_any())
+                .collect(),
+            is_crowded: false,
+            unlike: Unlike::default(),
             reader,
-            open: Vec::new(),
+            searches,
             reached: None,
             spent_nanos: 0.0,
             expected: 0.0,
         }
     }
 
-    fn add(&mut self, search: &'s mut Search<'a>) {
-        if search.may_list_any() {
-            self.open.push(OpenSearch {
-                search,
-                farthest: None,
-            });
-        }
+    /// Searches for all that matters, those of these indexes, to which very many fingerprints are near.
+    pub(super) fn in_crowds(
+        reader: Reader<'s>,
+        searches: &'s mut [Search<'a>],
+        crowded: Vec<usize>,
+        unlike: Unlike,
+    ) -> Self {
+        let mut growing = Self::new(reader, searches);
+        growing.open = crowded;
+        growing.is_crowded = true;
+        growing.unlike = unlike;
+        growing
     }
 
-    fn run(mut self) -> Result<()> {
+    /// Calls `note` with the near fingerprints that each search was given, by its index.
+    pub(super) fn run(&mut self, note: &mut impl FnMut(usize, NearFingerprint)) -> Result<()> {
         while !self.open.is_empty() {
             match self.next_step()? {
-                Step::Within(distance) => self.search_within(distance)?,
-                Step::Scan => return self.scan(),
+                Step::Within(distance) => self.search_within(distance, note)?,
+                Step::Scan => return self.scan(note),
             }
         }
         Ok(())
     }
 
-    /// The largest distance within [`GROWTH`] and [`ENOUGH`], but at least the next one.
+    /// The searches that have not found enough.
+    fn open(&self) -> impl ExactSizeIterator<Item = &Search<'a>> {
+        self.open.iter().map(|&index| &self.searches[index])
+    }
+
     fn next_step(&mut self) -> Result<Step> {
-        let most_nanos = (self.spent_nanos * GROWTH).max(FIRST_NANOS);
-        let bounds = self.open.iter().map(|open| open.query().max_distance);
+        let together = self.open.len();
+        let bounds = self.open().map(|search| search.near_query().max_distance);
         let most_distance = bounds.max().unwrap_or(0);
-        let wanted = self.open.iter().map(|open| open.search.limit());
+        let distance = match self.is_crowded {
+            false => return self.next_expected_step(most_distance),
+            // With the distance, the number of what is near grows severalfold.
+            true if self.open().any(Search::stops_early) => {
+                self.reached.map_or(0, |reached| reached + 1)
+            }
+            true => most_distance,
+        };
+        let probe_set = near_search::probe_set(self.reader, distance, together)?;
+        Ok(match *probe_set {
+            ProbeSet::Scan => Step::Scan,
+            ProbeSet::Prefixes(_) => Step::Within(distance),
+        })
+    }
+
+    /// The largest distance within [`GROWTH`] and [`ENOUGH`], but at least the next one.
+    fn next_expected_step(&mut self, most_distance: u32) -> Result<Step> {
+        let most_nanos = (self.spent_nanos * GROWTH).max(FIRST_NANOS);
+        let wanted = self.open().map(Search::limit);
         let mut enough = wanted.max().unwrap_or(0) as f64 * ENOUGH;
         if self.expected >= enough {
             // They do not suffice, since few of them meet the conditions.
@@ -139,91 +174,101 @@ impl<'s, 'a> Growing<'s, 'a> {
     }
 
     /// Searches within a distance, and closes the searches that have found enough.
-    fn search_within(&mut self, distance: u32) -> Result<()> {
+    fn search_within(
+        &mut self,
+        distance: u32,
+        note: &mut impl FnMut(usize, NearFingerprint),
+    ) -> Result<()> {
         let mut queries = Vec::with_capacity(self.open.len());
-        for open in &self.open {
-            let query = open.query();
+        for search in self.open() {
+            let query = search.near_query();
             queries.push(NearQuery {
                 max_distance: query.max_distance.min(distance),
                 ..query
             });
         }
         let mut parts = NearSearch::new(self.reader, &queries);
-        while let Some(near) = parts.next_part()? {
-            for near in near.chunk_by(|a, b| a.0 == b.0) {
-                let open = &mut self.open[near[0].0];
-                open.add(self.reader, self.reached, near)?;
+        if !self.is_crowded {
+            parts = parts.leaving_crowds();
+        }
+        while let Some(mut near) = parts.next_part()? {
+            // The others were added before.
+            let reached = self.reached;
+            near.retain(|(_, near)| reached.is_none_or(|reached| near.distance > reached));
+            for (index, _) in &mut near {
+                *index = self.open[*index];
             }
+            let filter_of = |index: usize| self.searches[index].sketch_filter();
+            self.unlike.leave_out(self.reader, &mut near, filter_of)?;
+            self.add(&near, note)?;
+        }
+        let mut crowded = parts.crowded();
+        for index in &mut crowded {
+            *index = self.open[*index];
         }
         let ends_early = planted("a search for the nearest does not go on");
-        self.open.retain(|open| {
-            let goes_on = open.farthest.is_none() && open.query().max_distance > distance;
-            goes_on && !ends_early
+        let mut open = mem::take(&mut self.open);
+        for &index in &open {
+            self.searches[index].drop_all_needless(self.reader)?;
+        }
+        open.retain(|&index| {
+            let search = &self.searches[index];
+            let goes_on = search.needs_all() && search.near_query().max_distance > distance;
+            goes_on && !ends_early && crowded.binary_search(&index).is_err()
         });
+        if !crowded.is_empty() {
+            let mut growing = Growing::in_crowds(
+                self.reader,
+                self.searches,
+                crowded,
+                mem::take(&mut self.unlike),
+            );
+            growing.reached = self.reached;
+            growing.run(note)?;
+            self.unlike = growing.unlike;
+        }
+        self.open = open;
         self.reached = Some(distance);
         Ok(())
     }
 
     /// Compares each search with all fingerprints.
-    fn scan(&mut self) -> Result<()> {
+    fn scan(&mut self, note: &mut impl FnMut(usize, NearFingerprint)) -> Result<()> {
         let table = self.reader.settings().plan.scan_table();
         let mut scan = self.reader.scan()?;
         let mut near = Vec::new();
         while scan.advance()? {
-            for open in &mut self.open {
-                let query = open.query();
-                let most = open.farthest.map_or(query.max_distance, |it| it.distance);
+            for index in self.open.clone() {
+                let search = &self.searches[index];
+                let query = search.near_query();
+                let most = search
+                    .enough()
+                    .map_or(query.max_distance, |near| near.distance);
                 let permuted = table.apply(query.fingerprint);
                 near.clear();
                 let candidates = scan.candidates();
-                candidates.each_near(permuted, most, table, |found| near.push((0, found)));
+                candidates.each_near(permuted, most, table, |found| {
+                    if self.reached.is_none_or(|reached| found.distance > reached) {
+                        near.push((index, found));
+                    }
+                });
                 sort_and_dedup(&mut near);
-                open.add(self.reader, self.reached, &near)?;
+                self.add(&near, note)?;
             }
         }
         Ok(())
     }
-}
 
-/// A search that may not have found enough.
-struct OpenSearch<'s, 'a> {
-    search: &'s mut Search<'a>,
-    /// The fingerprint of the farthest match, if there are as many as are wanted.
-    farthest: Option<NearFingerprint>,
-}
-
-impl OpenSearch<'_, '_> {
-    fn query(&self) -> NearQuery {
-        self.search.near_query()
-    }
-
-    /// Looks up the documents of near fingerprints, which are in order, as long as they can be among the nearest. Those
-    /// within the distance `reached` were added before.
+    /// Looks up the documents of near fingerprints, as long as they can matter.
     fn add(
         &mut self,
-        reader: Reader<'_>,
-        reached: Option<u32>,
         near: &[(usize, NearFingerprint)],
+        note: &mut impl FnMut(usize, NearFingerprint),
     ) -> Result<()> {
-        let old = reached.map_or(0, |reached| {
-            near.partition_point(|(_, near)| near.distance <= reached)
-        });
-        let mut rest = &near[old..];
-        // Mostly each has a document, and as many as are wanted are enough.
-        let wanted = self.search.limit();
-        let mut together = wanted.clamp(FEWEST_TOGETHER, NEAR_TOGETHER);
-        loop {
-            if let Some(farthest) = self.farthest {
-                rest = &rest[..rest.partition_point(|(_, near)| *near < farthest)];
-            }
-            if rest.is_empty() {
-                return Ok(());
-            }
-            let (next, others) = rest.split_at(together.min(rest.len()));
-            let next = next.iter().map(|&(_, near)| near);
-            self.farthest = self.search.add_nearest(reader, next)?;
-            rest = others;
-            together = (2 * together).min(NEAR_TOGETHER);
+        search::add_all(self.reader, self.searches, near)?;
+        for &(index, near) in near {
+            note(index, near);
         }
+        Ok(())
     }
 }

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::near::{Filter, Order, SketchFilter, Verify};
 use super::near_search::{self, NearQuery, NearSearch};
-use super::nearest;
+use super::nearest::{self, Growing};
 use super::policy::Policy;
 use super::query::{Match, Matches, Query};
 use super::unlike::Unlike;
@@ -24,6 +24,9 @@ use crate::sketch::Sketch;
 use crate::source::Numbers;
 use crate::store::{DocumentNumber, Numbered, Posted, ReadScopes, Reader, ScopeNumber};
 
+/// The least number of near fingerprints that a search holds before it reads documents to see which it needs.
+const FEWEST_UNREAD: usize = 4;
+
 /// With a least similarity or a function that verifies, the number of matches that are counted, even if fewer are
 /// listed.
 const MOST_COUNTED: usize = 128;
@@ -31,7 +34,7 @@ const MOST_COUNTED: usize = 128;
 /// The number of near fingerprints whose documents are looked up together.
 pub(super) const NEAR_TOGETHER: usize = 1024;
 
-/// The number of near fingerprints that searches made together hold before they read documents to see which they need.
+/// The number of near fingerprints that searches made together hold before they read documents.
 const MOST_HELD: usize = 1 << 20;
 
 /// What documents are compared with, the same for queries and for new documents.
@@ -118,13 +121,7 @@ pub(super) fn answer_all(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Ma
 fn answer_within(reader: Reader<'_>, queries: &[&Query]) -> Result<Vec<Matches>> {
     let each = queries.iter().copied();
     let mut searches = new_searches(reader, each, |query| query.filter.limit)?;
-    let near_queries = near_queries(&searches);
-    let mut unlike = Unlike::default();
-    let mut parts = NearSearch::new(reader, &near_queries);
-    while let Some(mut near) = parts.next_part()? {
-        unlike.leave_out(reader, &mut near, |index| searches[index].sketch_filter())?;
-        add_all(reader, &mut searches, &near)?;
-    }
+    find_near(reader, &mut searches)?;
     let mut answers = Vec::with_capacity(queries.len());
     for search in searches {
         answers.push(search.matches(reader, search.limit)?);
@@ -178,8 +175,20 @@ fn new_searches<'a>(
     Ok(searches)
 }
 
+/// Gives each search what is near to it.
+fn find_near(reader: Reader<'_>, searches: &mut [Search<'_>]) -> Result<()> {
+    let near_queries = near_queries(searches);
+    let mut unlike = Unlike::default();
+    let mut parts = NearSearch::new(reader, &near_queries).leaving_crowds();
+    while let Some(mut near) = parts.next_part()? {
+        unlike.leave_out(reader, &mut near, |index| searches[index].sketch_filter())?;
+        add_all(reader, searches, &near)?;
+    }
+    Growing::in_crowds(reader, searches, parts.crowded(), unlike).run(&mut |_, _| {})
+}
+
 fn near_queries(searches: &[Search<'_>]) -> Vec<NearQuery> {
-    let near_queries = searches.iter().map(|search| search.near_query);
+    let near_queries = searches.iter().map(Search::near_query);
     near_queries.collect()
 }
 
@@ -211,17 +220,31 @@ pub(super) fn add_all(
     searches: &mut [Search<'_>],
     near: &[(usize, NearFingerprint)],
 ) -> Result<()> {
-    let most_unread = most_unread(searches.len());
-    for near in near.chunks(NEAR_TOGETHER) {
+    let most_held = MOST_HELD / searches.len().max(1);
+    let mut rest = near;
+    while !rest.is_empty() {
         let mut wanted: SmallVec<[_; FEW_NEAR]> = SmallVec::new();
         let mut wanted_of: SmallVec<[_; FEW_NEAR]> = SmallVec::new();
         let mut recent = Vec::new();
         let mut recent_of = Vec::new();
-        for &(index, near) in near {
+        let mut of_search = 0;
+        let mut searched = None;
+        let mut seen = 0;
+        for &(index, near) in rest {
             let search = &searches[index];
+            if searched != Some(index) {
+                searched = Some(index);
+                of_search = 0;
+            }
+            let is_full = wanted_of.len() + recent_of.len() == NEAR_TOGETHER;
+            if is_full || of_search > search.most_unread(most_held) {
+                break;
+            }
+            seen += 1;
             if !search.may_need(near) {
                 continue;
             }
+            of_search += 1;
             let postings = (near.fingerprint, search.scopes.clone());
             if search.since.is_some() {
                 recent.push((postings, search.from));
@@ -237,20 +260,16 @@ pub(super) fn add_all(
         if !recent.is_empty() {
             add_posted(reader, searches, &recent_of, reader.posted_from(&recent)?)?;
         }
-        for near in near.chunk_by(|a, b| a.0 == b.0) {
-            searches[near[0].0].drop_needless(reader, most_unread)?;
+        for near in rest[..seen].chunk_by(|a, b| a.0 == b.0) {
+            searches[near[0].0].drop_needless(reader, most_held)?;
         }
+        rest = &rest[seen..];
     }
     Ok(())
 }
 
 /// The postings of so many near fingerprints are asked for without allocating. Most queries have no more.
 const FEW_NEAR: usize = 4;
-
-/// The number of near fingerprints that each of so many searches holds before it reads their documents.
-fn most_unread(searches: usize) -> usize {
-    (MOST_HELD / searches.max(1)).clamp(MOST_COUNTED, NEAR_TOGETHER)
-}
 
 /// Gives documents to the searches. `of` has the search and the near fingerprint of each index.
 fn add_posted(
@@ -294,6 +313,8 @@ pub(super) struct Search<'a> {
     order: Order,
     /// The most documents that may be listed.
     limit: usize,
+    /// Whether nothing counts beyond the documents that are listed.
+    is_nearest: bool,
     since: Option<i64>,
     /// In a search by time, no document with a number below this one is recent enough.
     from: DocumentNumber,
@@ -312,7 +333,7 @@ pub(super) struct Search<'a> {
     /// The number of documents that match, without regard to time, similarity and verification.
     total: u64,
     /// The near fingerprints that a search that reads documents may keep, since so many were left when it read them.
-    most_unread: usize,
+    kept_unread: usize,
     /// If as many documents match as are counted, the fingerprint of the last of these. Nothing beyond it matters.
     enough: Option<NearFingerprint>,
 }
@@ -331,14 +352,10 @@ impl<'a> Search<'a> {
             return Ok(search);
         }
         if let Some(near) = near {
-            search.add_near(reader, near.iter().copied())?;
+            search.add_near(reader, near)?;
             return Ok(search);
         }
-        let near_query = [search.near_query];
-        let mut parts = NearSearch::new(reader, &near_query);
-        while let Some(near) = parts.next_part()? {
-            add_all(reader, slice::from_mut(&mut search), &near)?;
-        }
+        find_near(reader, slice::from_mut(&mut search))?;
         Ok(search)
     }
 
@@ -385,6 +402,7 @@ impl<'a> Search<'a> {
             document: target.document,
             order: filter.order,
             limit,
+            is_nearest: filter.is_nearest,
             since: bounds.since,
             from: from.unwrap_or(DocumentNumber::MAX),
             is_over: from.is_none(),
@@ -394,7 +412,7 @@ impl<'a> Search<'a> {
             near: BTreeMap::new(),
             kept: 0,
             total: 0,
-            most_unread: 0,
+            kept_unread: 0,
             enough: None,
         };
         if let Some((number, document)) = ignored
@@ -422,12 +440,8 @@ impl<'a> Search<'a> {
     }
 
     /// Adds near fingerprints, with their documents.
-    fn add_near(
-        &mut self,
-        reader: Reader<'_>,
-        near: impl Iterator<Item = NearFingerprint>,
-    ) -> Result<()> {
-        let of_search: Vec<(usize, NearFingerprint)> = near.map(|near| (0, near)).collect();
+    pub(super) fn add_near(&mut self, reader: Reader<'_>, near: &[NearFingerprint]) -> Result<()> {
+        let of_search: Vec<(usize, NearFingerprint)> = near.iter().map(|&near| (0, near)).collect();
         add_all(reader, slice::from_mut(self), &of_search)
     }
 
@@ -464,21 +478,59 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// If a search that reads documents keeps more than `most_unread` fingerprints, drops those whose documents do not
-    /// match, and those beyond the ones that are counted.
-    fn drop_needless(&mut self, reader: Reader<'_>, most_unread: usize) -> Result<()> {
-        let most_unread = most_unread.max(self.most_unread);
-        if self.counting == Counting::ByPostings || self.near.len() <= most_unread {
+    /// Whether nothing matters any more once enough of the nearest match.
+    pub(super) fn stops_early(&self) -> bool {
+        let counts_few = self.is_nearest || matches!(self.counting, Counting::InOrder { .. });
+        counts_few && self.wanted() < usize::MAX
+    }
+
+    /// The number of documents that are enough, if nothing matters beyond. One more than are counted tells that there
+    /// are more.
+    fn wanted(&self) -> usize {
+        match self.is_nearest {
+            true => self.limit,
+            false => self.most_counted(self.limit).saturating_add(1),
+        }
+    }
+
+    /// The near fingerprints that are looked up, and held, before it is seen which of them matter.
+    fn most_unread(&self, most_held: usize) -> usize {
+        let wanted = match self.stops_early() {
+            true => self.wanted(),
+            false => NEAR_TOGETHER,
+        };
+        wanted.min(most_held).clamp(FEWEST_UNREAD, NEAR_TOGETHER)
+    }
+
+    /// Drops those whose documents do not match, and those beyond the ones that are counted, if many fingerprints are
+    /// held. All searches that are made together may hold `most_held` each.
+    fn drop_needless(&mut self, reader: Reader<'_>, most_held: usize) -> Result<()> {
+        let most_unread = self.most_unread(most_held).max(self.kept_unread);
+        match self.near.len() <= most_unread && self.counting != Counting::ByPostings {
+            true => Ok(()),
+            false => self.drop_all_needless(reader),
+        }
+    }
+
+    /// The same, however few are held.
+    pub(super) fn drop_all_needless(&mut self, reader: Reader<'_>) -> Result<()> {
+        if self.kept_unread == usize::MAX {
             return Ok(());
         }
-        // One more than are counted tells that there are more.
-        let wanted = self.most_counted(self.limit).saturating_add(1);
-        match self.keep_first(reader, wanted) {
+        if self.counting == Counting::ByPostings {
+            // Adding has dropped what is not listed. What is not near enough to be listed counts all the same, except in
+            // a search for the nearest.
+            if self.is_nearest && self.kept >= self.limit as u64 {
+                self.enough = self.near.last_key_value().map(|(near, _)| *near);
+            }
+            return Ok(());
+        }
+        match self.keep_first(reader, self.wanted()) {
             // It is told when this search is answered. Others that are made together are not concerned.
-            Err(Error::Verify(_)) => self.most_unread = usize::MAX,
+            Err(Error::Verify(_)) if !self.is_nearest => self.kept_unread = usize::MAX,
             kept => {
                 self.enough = kept?;
-                self.most_unread = 2 * self.near.len();
+                self.kept_unread = 2 * self.near.len();
             }
         }
         Ok(())
@@ -556,24 +608,14 @@ impl<'a> Search<'a> {
         self.limit
     }
 
+    /// The fingerprint beyond which nothing matters, if enough match.
+    pub(super) fn enough(&self) -> Option<NearFingerprint> {
+        self.enough
+    }
+
     /// Whether any document may be listed.
     pub(super) fn may_list_any(&self) -> bool {
         self.limit > 0 && !self.is_over && !self.scopes.is_empty()
-    }
-
-    /// Adds more near fingerprints, with their documents. Returns that of the last document that is listed, if as many
-    /// match as may be listed. Then nothing beyond it matters.
-    pub(super) fn add_nearest(
-        &mut self,
-        reader: Reader<'_>,
-        near: impl Iterator<Item = NearFingerprint>,
-    ) -> Result<Option<NearFingerprint>> {
-        self.add_near(reader, near)?;
-        if self.counting != Counting::ByPostings {
-            return self.keep_first(reader, self.limit);
-        }
-        let farthest = self.near.last_key_value().map(|(near, _)| *near);
-        Ok(farthest.filter(|_| self.kept >= self.limit as u64))
     }
 
     /// The answer, if the documents that were added are all that may be listed: these and no others match.

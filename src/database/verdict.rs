@@ -7,6 +7,7 @@
 use std::ops::ControlFlow;
 
 use super::near_search::{MOST_TOGETHER, NearQuery, NearSearch, priced_probe_set};
+use super::nearest::Growing;
 use super::policy::{OnMatch, Policy};
 use super::query::{Matches, Query};
 use super::search::{self, Search, SearchTarget, add_all};
@@ -18,7 +19,7 @@ use crate::metrics::Verdicts;
 use crate::parallel;
 use crate::plan::{NearFingerprint, ProbeSet};
 use crate::planted::planted;
-use crate::store::{KnownSketches, Numbered, Reader, Transaction};
+use crate::store::{Numbered, Reader, Transaction};
 
 /// The fewest documents that are searched for together, by one thread. With fewer, threads wait for each other more
 /// often.
@@ -465,26 +466,43 @@ impl WriteTxn {
         let sketch_filter = policy
             .filter
             .sketch_filter(&bounds, settings, document.sketch())?;
-        let is_wanted = |near: NearFingerprint, known: &KnownSketches| {
-            committed.as_ref().is_none_or(|it| it.search.may_need(near))
-                && sketch_filter
-                    .as_ref()
-                    .is_none_or(|filter| filter.may_match(known, near.fingerprint))
+        self.near_written.find(&mut self.writer, query, |near| {
+            let committed = committed.as_ref();
+            committed.is_none_or(|committed| committed.search.may_need(near))
+        })?;
+        let known = self.writer.written_sketches();
+        let may_match = |near: NearFingerprint| {
+            let filter = sketch_filter.as_ref();
+            filter.is_none_or(|filter| filter.may_match(known, near.fingerprint))
         };
-        let mut written = self.near_written.find(&mut self.writer, query, is_wanted)?;
+        let mut written = self.near_written.take_nearest(may_match);
         if planted("a batch does not find its own documents") {
-            written = &[];
+            written.clear();
         }
         let reader = self.writer.reader();
         let target = SearchTarget::from_document(document, fingerprint, policy);
         let most = policy.most_listed();
-        let search = match NearNow::new(&self.writer, document.key(), committed, written) {
+        let search = match NearNow::new(&self.writer, document.key(), committed, &written) {
             NearNow::Nothing => return Ok(None),
             NearNow::AsCommitted(near) => match near.matches {
                 Some(matches) => return Ok(Some((near.search, matches))),
                 None => near.search,
             },
-            NearNow::Among(near) => Search::among(Some(&near), reader, target, most, own)?,
+            NearNow::Among(near) => {
+                let mut search = Search::among(Some(&near), reader, target, most, own)?;
+                while !self.near_written.is_empty() {
+                    search.drop_all_needless(reader)?;
+                    let enough = search.enough();
+                    if enough.is_some_and(|enough| !self.near_written.has_any_within(enough)) {
+                        break;
+                    }
+                    let mut written = self.near_written.take_nearest(may_match);
+                    // What is committed too was added.
+                    written.retain(|written| near.binary_search(written).is_err());
+                    search.add_near(reader, &written)?;
+                }
+                search
+            }
             NearNow::NotKept => Search::among(None, reader, target, most, own)?,
         };
         let matches = search.matches(reader, policy.filter.limit)?;
@@ -699,26 +717,29 @@ fn gather_searches<'a>(
     let mut notes: Vec<SearchNote> = Vec::new();
     let mut search_of = Vec::new();
     let most_kept = MOST_KEPT.min(MOST_KEPT_TOGETHER / to_insert.len().max(1));
+    let new_search = |query: usize| {
+        let index = document_of[query];
+        let (document, policy) = to_insert[index];
+        let target = SearchTarget::from_document(document, queries[query].fingerprint, policy);
+        Search::new(
+            reader,
+            target,
+            policy.most_listed(),
+            all[index].own.as_ref(),
+        )
+    };
     let mut unlike = Unlike::default();
-    let mut parts = NearSearch::new(reader, &queries);
+    let mut parts = NearSearch::new(reader, &queries).leaving_crowds();
     while let Some(part) = parts.next_part()? {
-        search_of.resize(to_insert.len(), None);
+        search_of.resize(queries.len(), None);
         let mut near_of_searches = Vec::with_capacity(part.len());
         for (query, near) in part {
-            let index = document_of[query];
-            let search = match search_of[index] {
+            let search = match search_of[query] {
                 Some(search) => search,
                 None => {
-                    let (document, policy) = to_insert[index];
-                    let fingerprint = queries[query].fingerprint;
-                    let target = SearchTarget::from_document(document, fingerprint, policy);
-                    let own = all[index].own.as_ref();
-                    searches.push(Search::new(reader, target, policy.most_listed(), own)?);
-                    notes.push(SearchNote {
-                        document: index,
-                        fingerprints: Some(Vec::new()),
-                    });
-                    *search_of[index].insert(notes.len() - 1)
+                    searches.push(new_search(query)?);
+                    notes.push(SearchNote::new(document_of[query]));
+                    *search_of[query].insert(notes.len() - 1)
                 }
             };
             near_of_searches.push((search, near));
@@ -733,6 +754,14 @@ fn gather_searches<'a>(
             }
         }
     }
+    let first = searches.len();
+    for query in parts.crowded() {
+        searches.push(new_search(query)?);
+        notes.push(SearchNote::new(document_of[query]));
+    }
+    let crowded = (first..searches.len()).collect();
+    Growing::in_crowds(reader, &mut searches, crowded, unlike)
+        .run(&mut |search, near| notes[search].keep(near, most_kept))?;
     Ok((searches, notes))
 }
 
@@ -764,6 +793,13 @@ struct SearchNote {
 }
 
 impl SearchNote {
+    fn new(document: usize) -> Self {
+        Self {
+            document,
+            fingerprints: Some(Vec::new()),
+        }
+    }
+
     /// Keeps a near fingerprint, unless they are more than `most`.
     fn keep(&mut self, near: NearFingerprint, most: usize) {
         if let Some(fingerprints) = &mut self.fingerprints {

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::mpsc;
+use std::time::Instant;
 
 use simdb::{
     CreateOptions, Database, Document, Near, OnMatch, Order, Policy, Query, Scheme, Sketch,
@@ -179,21 +180,25 @@ fn documents_of_a_template_get_the_matches_of_a_scan() -> TestResult {
         })?;
         txn.commit()?;
     }
-    let mut most = 0;
-    for (index, verdict) in verdicts.into_iter().enumerate() {
-        let verdict = verdict?;
-        let asked = &documents[index];
+    // The matches of a document among the first ones, by distance, fingerprint and age.
+    let matching = |asked: &Document, among: usize| {
         let sketch = asked.sketch().expect("it has one");
         let mut matching: Vec<(u32, u64, usize)> = Vec::new();
-        for (stored, document) in documents[..index].iter().enumerate() {
+        for (stored, document) in documents[..among].iter().enumerate() {
             let bits = document.fingerprint().expect("it has one").bits();
             let distance = (bits ^ asked.fingerprint().expect("it has one").bits()).count_ones();
             let is_similar = jaccard(document.sketch().expect("it has one"), sketch) >= LEAST;
             if distance <= 8 && is_similar {
-                matching.push((distance, bits, index - stored));
+                matching.push((distance, bits, among - stored));
             }
         }
         matching.sort_unstable();
+        matching
+    };
+    let mut most = 0;
+    for (index, verdict) in verdicts.into_iter().enumerate() {
+        let verdict = verdict?;
+        let matching = matching(&documents[index], index);
         most = most.max(matching.len());
         let limit = limits[index % BATCH % limits.len()];
         let counted = limit.max(128);
@@ -211,6 +216,101 @@ fn documents_of_a_template_get_the_matches_of_a_scan() -> TestResult {
         assert!(keys.eq(expected), "document {index}");
     }
     assert!(most > 600, "{most}");
+    // Queries find them too: alone, together, and the nearest ones.
+    let near = Near::within(8).min_similarity(LEAST);
+    let query = |asked: &Document| {
+        let fingerprint = asked.fingerprint().expect("it has one");
+        let query = Query::new(fingerprint).near(near.clone());
+        query.with_sketch(*asked.sketch().expect("it has one"))
+    };
+    let asked: Vec<&Document> = documents.iter().step_by(11).collect();
+    let queries: Vec<Query> = asked.iter().map(|asked| query(asked).limit(5)).collect();
+    let nearest: Vec<Query> = queries
+        .iter()
+        .map(|query| query.clone().nearest(7))
+        .collect();
+    let snapshot = database.snapshot()?;
+    let together = snapshot.query_batch(&queries)?;
+    let nearest = snapshot.query_batch(&nearest)?;
+    for (index, asked) in asked.iter().enumerate() {
+        let matching = matching(asked, documents.len());
+        for (matches, limit) in [(&together[index], 5), (&nearest[index], 7)] {
+            let keys = matches.iter().map(|found| found.document.key());
+            let expected = matching.iter().take(limit);
+            let expected = expected.map(|(_, _, age)| documents[documents.len() - age].key());
+            assert!(keys.eq(expected), "query {index}");
+        }
+        assert_eq!(together[index].total() as usize, matching.len().min(129));
+        assert_eq!(snapshot.query(&queries[index])?, together[index]);
+    }
+    Ok(())
+}
+
+/// Whoever asks for a few of the nearest documents does not wait for all that are near, however many these are. With
+/// the crowd grew the time for each document, so that the time for all grew with the square of their number.
+#[test]
+fn the_time_for_a_few_of_a_crowd_grows_less_than_the_crowd() -> TestResult {
+    let sketch = Sketch::new(&[7; 16], 20)?;
+    let of_crowd = |number: u64| {
+        let chosen = random(number);
+        let bits = (0..4).fold(0, |bits, i| bits | 1 << (chosen >> (6 * i) & 63));
+        document(format!("key {number}"), bits).with_sketch(sketch)
+    };
+    let near = Near::within(8).min_similarity(0.7);
+    let folder = Folder::new()?;
+    let mut fastest = Vec::new();
+    for (name, crowd) in [("small", 4_000), ("large", 64_000)] {
+        let options = CreateOptions::new()
+            .scheme(Scheme::External)
+            .max_distance(8)
+            .sketch_size(SketchSize::Bytes16);
+        let database = Database::create(folder.path(name), &options)?;
+        let mut txn = database.begin_write()?;
+        for number in 0..crowd {
+            txn.insert(&of_crowd(number))?;
+        }
+        txn.commit()?;
+        database.settle()?;
+        let mut queries = Vec::new();
+        let mut documents = Vec::new();
+        for number in 0..100 {
+            let document = of_crowd(u64::MAX - number);
+            let fingerprint = document.fingerprint().expect("it has one");
+            queries.push(
+                Query::new(fingerprint)
+                    .with_sketch(sketch)
+                    .near(near.clone()),
+            );
+            documents.push(document);
+        }
+        let nearest: Vec<Query> = queries
+            .iter()
+            .map(|query| query.clone().nearest(5))
+            .collect();
+        let policy = Policy::link().near(near.clone());
+        let mut times = [f64::INFINITY; 3];
+        for _ in 0..3 {
+            let mut take = |of: usize, begun: Instant| {
+                times[of] = times[of].min(begun.elapsed().as_secs_f64());
+            };
+            let begun = Instant::now();
+            let matches = database.snapshot()?.query_batch(&queries)?;
+            take(0, begun);
+            assert!(matches.iter().all(|matches| matches.total() == 129));
+            let begun = Instant::now();
+            database.snapshot()?.query_batch(&nearest)?;
+            take(1, begun);
+            let begun = Instant::now();
+            database
+                .begin_write()?
+                .insert_batch_if_new(&documents, &policy)?;
+            take(2, begun);
+        }
+        fastest.push(times);
+    }
+    for (small, large) in fastest[0].iter().zip(&fastest[1]) {
+        assert!(large / small < 8.0, "{fastest:?}");
+    }
     Ok(())
 }
 
