@@ -1,8 +1,8 @@
 //! The content of a page, from its bytes and what is said of them: whether it is HTML, XHTML or text, and its text.
 //!
 //! # References
-//! Fetch Living Standard, "extract a MIME type", on several types; MIME Sniffing Living Standard, section 7, on when
-//! the bytes decide.
+//! Fetch Living Standard, "extract a MIME type", on several types; MIME Sniffing Living Standard, section 4.4, on
+//! what a MIME type is, and section 7, on when the bytes decide.
 
 use std::path::Path;
 
@@ -121,8 +121,7 @@ impl SaidKind {
     /// What a type says, in lower case. `None` if it is none.
     fn parse(essence: &str) -> Option<Self> {
         let (kind, name) = essence.split_once('/')?;
-        let is_graphic = essence.bytes().all(|byte| byte.is_ascii_graphic());
-        if !is_graphic || kind.is_empty() || name.is_empty() || essence == "*/*" {
+        if !is_token(kind) || !is_token(name) || essence == "*/*" {
             return None;
         }
         Some(match essence {
@@ -141,6 +140,12 @@ impl SaidKind {
             _ => Self::Other,
         })
     }
+}
+
+/// Whether a word may be a half of a type. In quotes or brackets, or behind the name of the field, is none.
+fn is_token(word: &str) -> bool {
+    let may_stand = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !word.is_empty() && word.bytes().all(may_stand)
 }
 
 /// The parts of a field between separators that do not stand in quotes.
@@ -224,6 +229,15 @@ mod tests {
             (&["text/plain", "text/html; charset=iso-8859-7"], "\u{3b4}"),
             (&["html; charset=iso-8859-7"], "\u{3b4}"),
             (&["text/html; charset"], "\u{e4}"),
+            // What is no type says nothing of it, and the bytes decide.
+            (&["\"text/html\"; charset=iso-8859-7"], "\u{3b4}"),
+            (&["\"text/html; charset=iso-8859-7\""], "\u{3b4}"),
+            (&["Content-Type:text/html"], "\u{e4}"),
+            (&["Content-Type: text/html"], "\u{e4}"),
+            (&["<text/html>"], "\u{e4}"),
+            (&["[image/png]", "text/html"], "\u{e4}"),
+            (&["text/html/utf-8"], "\u{e4}"),
+            (&["text/"], "\u{e4}"),
             (&["text/html;;; charset=; charset=iso-8859-7"], "\u{3b4}"),
             (&[], "\u{e4}"),
             (&[""], "\u{e4}"),
