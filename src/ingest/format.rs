@@ -254,12 +254,15 @@ const HTML: &[&[u8]] = &[
     b"<p",
 ];
 
-/// How XML begins that has no declaration.
+/// The roots of XML and SGML without a declaration: feeds, dumps of wikis and what is made of those (`doc`), pictures,
+/// maps of sites, and collections of news (`doc`, `lewis`).
 const XML: &[&[u8]] = &[
     b"<rss",
     b"<feed",
     b"<rdf:rdf",
     b"<mediawiki",
+    b"<doc",
+    b"<lewis",
     b"<svg",
     b"<urlset",
     b"<sitemapindex",
@@ -270,17 +273,18 @@ pub(super) fn kind_of_bytes(bytes: &[u8]) -> Kind {
     let beginning = beginning_of(bytes);
     let lower = beginning.trim_ascii_start().to_ascii_lowercase();
     if lower.starts_with(b"<?xml") {
-        return if has_xhtml_root(&lower) {
+        return if has_root(&lower, &[b"<html"]) {
             Kind::Xhtml
         } else {
             Kind::Xml
         };
     }
+    // XML may begin with a comment too.
+    if has_root(&lower, XML) {
+        return Kind::Xml;
+    }
     if lower.starts_with(b"<!--") || HTML.iter().any(|tag| begins_with_tag(&lower, tag)) {
         return Kind::Html;
-    }
-    if XML.iter().any(|tag| begins_with_tag(&lower, tag)) {
-        return Kind::Xml;
     }
     let looked_at = &beginning[..beginning.len().min(BINARY_WITHIN)];
     if looked_at.iter().any(|&byte| is_no_text(byte)) {
@@ -319,23 +323,27 @@ fn begins_with_tag(bytes: &[u8], tag: &[u8]) -> bool {
         .is_some_and(|&byte| byte == b'>' || byte.is_ascii_whitespace())
 }
 
-/// Whether the root of XML is `html`: it, or the document type that names it, is the first that is neither a
+/// Whether the root of XML is one of these: it, or the document type that names it, is the first that is neither a
 /// declaration nor a comment.
-fn has_xhtml_root(xml: &[u8]) -> bool {
+fn has_root(xml: &[u8], roots: &[&[u8]]) -> bool {
+    const DOCUMENT_TYPE: &[u8] = b"<!doctype";
     let mut rest = xml;
     loop {
         let end: &[u8] = match rest {
             [b'<', b'?', ..] => b"?>",
             [b'<', b'!', b'-', b'-', ..] => b"-->",
-            _ => {
-                return begins_with_tag(rest, b"<html") || begins_with_tag(rest, b"<!doctype html");
-            }
+            _ => break,
         };
         let Some(at) = memchr::memmem::find(rest, end) else {
             return false;
         };
         rest = rest[at + end.len()..].trim_ascii_start();
     }
+    if begins_with_tag(rest, DOCUMENT_TYPE) {
+        let named = rest[DOCUMENT_TYPE.len()..].trim_ascii_start();
+        return roots.iter().any(|root| begins_with_tag(named, &root[1..]));
+    }
+    roots.iter().any(|root| begins_with_tag(rest, root))
 }
 
 /// Whether a byte is not in text.
@@ -406,6 +414,15 @@ mod tests {
             ("<?xml version='1.0'?><rss><html>", Kind::Xml),
             ("<?xml version='1.0'?><!-- <html>", Kind::Xml),
             ("<mediawiki xmlns='a'>", Kind::Xml),
+            ("<!-- a --><rss version='2.0'>", Kind::Xml),
+            ("<!DOCTYPE rss PUBLIC 'a'>\n<rss>", Kind::Xml),
+            ("<?xml-stylesheet href='a'?><!DOCTYPE svg>", Kind::Xml),
+            ("<!DOCTYPE lewis SYSTEM 'lewis.dtd'>", Kind::Xml),
+            ("<doc id='1' url='a' title='b'>", Kind::Xml),
+            ("<DOC>\n<DOCNO> 1 </DOCNO>", Kind::Xml),
+            ("<!-- <rss> --><p>Some", Kind::Html),
+            ("<!-- <rss>", Kind::Html),
+            ("<docs>", Kind::Text),
             ("", Kind::Text),
             ("a\0b", Kind::Binary),
         ] {
