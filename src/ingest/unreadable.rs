@@ -15,7 +15,8 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
     ),
     (
         b"PK\x03\x04",
-        "is a zip archive; unpack it, for example with `unzip`",
+        "is a zip archive; unpack it, for example with `unzip`; of a web archive (WACZ), read the folder `archive` \
+         alone",
     ),
     (
         b"7z\xbc\xaf\x27\x1c",
@@ -330,6 +331,7 @@ mod tests {
             ),
             ("[Content_Types].xml", ".docx"),
             ("a.txt", "a zip archive"),
+            ("pages/pages.jsonl", "read the folder `archive` alone"),
         ] {
             assert!(
                 kind_of(&zip(entry)).is_some_and(|kind| kind.contains(name)),
