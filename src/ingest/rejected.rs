@@ -271,7 +271,8 @@ impl fmt::Display for Reason {
             Self::Json { problem, column } => write!(f, "not a JSON record: {problem} (column {column})"),
             Self::Warc { problem } | Self::Input { problem } => f.write_str(problem),
             Self::NoKey => f.write_str(
-                "the record has no key: field `key`, `id` or `url`, or the one that was named, is wanted",
+                "the record has no key: field `key`, `id` or `url`, the one that was named, or `WARC-Target-URI` in a \
+                 web archive, is wanted",
             ),
             Self::NoContent { named, fields } => {
                 let wanted = match named.is_empty() {

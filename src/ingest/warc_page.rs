@@ -72,11 +72,12 @@ pub(super) fn parse_warc(
 /// browser made of a page that is in the archive too. Heritrix writes `dns:` and `whois:`, wget and others
 /// `metadata:`, Browsertrix and wpull names of their own.
 fn is_of_crawler(address: &[u8]) -> bool {
-    let schemes: [&[u8]; 6] = [
+    let schemes: [&[u8]; 7] = [
         b"dns:",
         b"whois:",
         b"metadata:",
         b"urn:text:",
+        b"urn:textfinal:",
         b"urn:pageinfo:",
         b"urn:x-wpull:",
     ];
@@ -114,7 +115,8 @@ fn seen_at(header: &WarcHeader<'_>, head: &Head<'_>) -> Result<Option<i64>, Reas
         let text = String::from_utf8_lossy(&date);
         let Some(time) = parse_time(&text) else {
             let problem = format!(
-                "the WARC-Date {text:?} is no time as in WARC 1.1, such as 2016-09-19T12:00:00Z"
+                "the WARC-Date {text:?} is no time as in WARC 1.1, such as 2016-09-19T12:00:00Z; `--ignore-field seen` \
+                 passes over it"
             );
             return Err(Reason::Warc { problem });
         };
@@ -132,11 +134,30 @@ fn seen_at(header: &WarcHeader<'_>, head: &Head<'_>) -> Result<Option<i64>, Reas
 
 /// The Unix seconds of a date of a record.
 fn parse_time(text: &str) -> Option<i64> {
+    let text = &*with_day_of_month(text).map_or(Cow::Borrowed(text), Cow::Owned);
     let time = match text.parse() {
         Ok(time) => time,
         Err(_) => parse_lenient_time(text)?,
     };
     Some(jiff::Timestamp::as_second(time))
+}
+
+/// A time as it should be in which the day of the year stands in place of that of the month, as in ClueWeb09:
+/// `2009-03-65` is the 6th of March. `None` if the day may be that of a month.
+fn with_day_of_month(text: &str) -> Option<String> {
+    const LAST_OF_MONTH: i64 = 31;
+    let (date, time) = text.split_at(text.find(['T', 't', ' '])?);
+    let (month, day) = date.rsplit_once('-')?;
+    let day: i64 = day.parse().ok()?;
+    let first: jiff::civil::Date = format!("{month}-01").parse().ok()?;
+    if day <= LAST_OF_MONTH {
+        return None;
+    }
+    let day_before_year = first.first_of_year().yesterday().ok()?;
+    let date = day_before_year
+        .checked_add(jiff::Span::new().try_days(day).ok()?)
+        .ok()?;
+    (date.first_of_month() == first).then(|| format!("{date}{time}"))
 }
 
 /// A time in UTC of any precision: a year, a month, a day, or more, with the marks of ISO 8601 between them or without.
@@ -274,7 +295,7 @@ fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// The status in the first line of a head. `None` if this is none: the name and the version of HTTP, spaces, and three
-/// digits.
+/// digits, or the zero that some browsers have for a response without a status.
 fn status_of(line: &[u8]) -> Option<u16> {
     let (name, rest) = line.split_at_checked(5)?;
     if !name.eq_ignore_ascii_case(b"HTTP/") {
@@ -286,14 +307,16 @@ fn status_of(line: &[u8]) -> Option<u16> {
         .count();
     let behind = &rest[version..];
     let status = behind.trim_ascii_start();
+    let is_apart = status.len() < behind.len();
     let digits = status
         .iter()
         .take_while(|byte| byte.is_ascii_digit())
         .count();
-    if version == 0 || digits != 3 || status.len() == behind.len() {
+    let status = &status[..digits];
+    if version == 0 || !is_apart || digits != 3 && status != b"0" {
         return None;
     }
-    std::str::from_utf8(&status[..digits]).ok()?.parse().ok()
+    std::str::from_utf8(status).ok()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -319,6 +342,10 @@ mod tests {
             ("20160919123456", "2016-09-19T12:34:56Z"),
             ("201609191234", "2016-09-19T12:34:00Z"),
             ("2016-12-31T23:59:60Z", "2016-12-31T23:59:59Z"),
+            ("2009-03-65T08:43:19-0800", "2009-03-06T16:43:19Z"),
+            ("2008-10-294T05:21:46-0700", "2008-10-20T12:21:46Z"),
+            ("2008-12-366 00:00:00", "2008-12-31T00:00:00Z"),
+            ("2009-01-31T00:00:00Z", "2009-01-31T00:00:00Z"),
         ] {
             let expected: jiff::Timestamp = expected.parse().expect("it is a time");
             assert_eq!(parse_time(text), Some(expected.as_second()), "{text}");
@@ -331,6 +358,9 @@ mod tests {
             "20160919123",
             "12:00",
             "2016-09-19T12:34:56 PM",
+            "2009-02-60T00:00:00Z",
+            "2009-12-366T00:00:00Z",
+            "2009-12-99999999999T00:00:00Z",
         ] {
             assert_eq!(parse_time(text), None, "{text}");
         }
@@ -395,6 +425,8 @@ mod tests {
             "HTTP/1.1 is a protocol",
             "HTTP/ 200",
             "HTTP/1.1 2000",
+            "HTTP/1.1 20",
+            "HTTP/1.10",
             "HTTP/1.1",
             "HTTP",
             "",

@@ -703,11 +703,16 @@ fn records_are_read_as_all_crawlers_write_them() -> TestResult {
         ("dns:example.org", "text/dns"),
         ("metadata://gnu.org/wget/warc/wget.log", "text/plain"),
         ("urn:text:https://a/", "text/plain"),
+        ("urn:textFinal:https://a/", "text/plain"),
         ("urn:X-wpull:log", "text/plain"),
         ("http://a/dns", "text/dns"),
     ] {
         records.push(record("resource", address, content_type, WORDS.as_bytes()));
     }
+    // Some browsers have no status of a response without content.
+    let head = b"HTTP/1.1 0 No Content\r\ndate: Wed, 01 May 2024 09:48:35 GMT\r\n\r\n";
+    let http = "application/http; msgtype=response";
+    records.push(record("response", "http://a/0", http, head));
     let passed_over = records.len();
     let page = response("http://a/1", "Content-Type: text/html", WORDS.as_bytes());
     let page = String::from_utf8(page)?;
@@ -751,6 +756,43 @@ fn records_are_read_as_all_crawlers_write_them() -> TestResult {
         ["http://a/2", "http://a/3", "http://a/4", "http://a/5"]
     );
     assert!(found[..4].iter().all(|page| page.1 == found[0].1));
+    Ok(())
+}
+
+/// A record that lacks an address, or has a date that is none, is rejected with what helps.
+#[test]
+fn what_a_record_lacks_is_told_in_the_words_of_archives() -> TestResult {
+    let page = response("http://a/1", "Content-Type: text/html", WORDS.as_bytes());
+    let page = String::from_utf8(page)?;
+    let archive = [
+        page.replace("2014-03-25T12:12:25Z", "2014-02-25 (a Tuesday)"),
+        page.replace("WARC-Target-URI: http://a/1\r\n", ""),
+        page.replace("2014-03-25T", "2014-03-84T")
+            .replace("http://a/1", "http://a/3"),
+    ];
+    let archive = archive.concat();
+    let folder = Folder::new()?;
+    let ran = ingest(&folder, "in.warc", archive.as_bytes())?.expect(0);
+    assert!(
+        ran.err.contains("`--ignore-field seen` passes over it"),
+        "{}",
+        ran.err
+    );
+    assert!(ran.err.contains("`WARC-Target-URI`"), "{}", ran.err);
+    // The 84th day of the year is the 25th of March.
+    let got = run!("get", folder.path("in.warc.simdb"), "http://a/3").expect(0);
+    assert!(got.out.contains("1395749545"), "{}", got.out);
+
+    let options = ["--ignore-field", "seen"];
+    let ran = run!(
+        "ingest",
+        folder.path("other.simdb"),
+        folder.path("in.warc"),
+        options[0],
+        options[1],
+        "--json"
+    );
+    assert_eq!(ran.expect(0).last()?["documents"], 2);
     Ok(())
 }
 

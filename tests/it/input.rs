@@ -45,7 +45,7 @@ fn bad_records_are_named_by_line_counted_and_do_not_stop_the_good_ones() -> Test
         (3, "not UTF-8 (byte 27)"),
         (
             4,
-            "no key: field `key`, `id` or `url`, or the one that was named, is wanted",
+            "no key: field `key`, `id` or `url`, the one that was named, or `WARC-Target-URI` in a web archive",
         ),
         (5, "no key"),
         (
