@@ -82,6 +82,9 @@ const COMPARED_PER_PROBE: f64 = 64.0;
 /// a crowd.
 const CROWD: usize = 1024;
 
+/// With so many near fingerprints, those that several prefixes find are left out at once, and not sorted first.
+const MANY: usize = 256;
+
 /// Near fingerprints, each with the index of its query.
 type NearEach = Vec<(usize, NearFingerprint)>;
 
@@ -237,7 +240,7 @@ struct Probes<'a> {
 const FEW_PREFIXES: usize = 6;
 
 struct ProbesOfPrefix {
-    table: usize,
+    prefix: ProbedPrefix,
     max_distance: u32,
     /// The fingerprints of the queries, in the order of the table.
     queries: SmallVec<[(usize, Permuted); 1]>,
@@ -333,7 +336,7 @@ impl<'a> Probes<'a> {
             self.probes[start..].sort_unstable();
         }
         self.prefixes.push(ProbesOfPrefix {
-            table: prefix.table,
+            prefix,
             max_distance,
             queries: permuted,
             probes: start..self.probes.len(),
@@ -345,6 +348,7 @@ impl<'a> Probes<'a> {
     fn near(&self, most: usize) -> Result<Option<NearEach>> {
         let tables = self.reader.settings().plan.tables();
         let mut near = Vec::new();
+        let mut masks = Vec::new();
         let mut too_many = false;
         self.reader.candidates(
             |add| self.each_range(add),
@@ -354,7 +358,7 @@ impl<'a> Probes<'a> {
                 }
                 let Sharing { prefix, start, end } = range.of;
                 let of = &self.prefixes[prefix as usize];
-                let table = &tables[of.table];
+                let table = &tables[of.prefix.table];
                 let is_shared = end - start > 1;
                 let lost = u32::from(is_shared && planted("a range that is shared loses a query"));
                 for probe in &self.probes[start as usize..(end - lost) as usize] {
@@ -363,6 +367,16 @@ impl<'a> Probes<'a> {
                         // Most queries find one fingerprint, in several tables.
                         if near.is_empty() {
                             self.reader.prefetch_posted(found.fingerprint);
+                        }
+                        if near.len() >= MANY {
+                            if masks.is_empty() {
+                                masks = self.prefix_masks();
+                            }
+                            let differing =
+                                self.queries[index].fingerprint.bits() ^ found.fingerprint.bits();
+                            if self.is_found_before(prefix as usize, &masks, differing) {
+                                return;
+                            }
                         }
                         near.push((index, found));
                     });
@@ -375,6 +389,23 @@ impl<'a> Probes<'a> {
         )?;
         sort_and_dedup(&mut near);
         Ok((near.len() <= most && !too_many).then_some(near))
+    }
+
+    /// The bits of a fingerprint that make up each prefix.
+    fn prefix_masks(&self) -> Vec<u64> {
+        let tables = self.reader.settings().plan.tables();
+        let prefixes = self.prefixes.iter().map(|of| of.prefix);
+        let masks = prefixes.map(|prefix| tables[prefix.table].prefix_mask(prefix.prefix_bits));
+        masks.collect()
+    }
+
+    /// Whether a prefix before this one finds a fingerprint that differs from its query in these bits.
+    fn is_found_before(&self, prefix: usize, masks: &[u64], differing: u64) -> bool {
+        let max_distance = self.prefixes[prefix].max_distance;
+        let mut before = self.prefixes[..prefix].iter().zip(masks);
+        before.any(|(of, mask)| {
+            of.max_distance == max_distance && (differing & mask).count_ones() <= of.prefix.flips
+        })
     }
 
     /// Calls `each` with the different ranges of each table.
@@ -399,11 +430,11 @@ impl<'a> Probes<'a> {
                 });
                 start = end;
                 if ranges.len() == TOGETHER {
-                    each(of.table, &ranges);
+                    each(of.prefix.table, &ranges);
                     ranges.clear();
                 }
             }
-            each(of.table, &ranges);
+            each(of.prefix.table, &ranges);
             ranges.clear();
         }
     }

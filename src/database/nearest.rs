@@ -10,7 +10,7 @@
 //! farthest match as soon as enough are found.
 //!
 //! What is expected is wrong in a crowd: documents of one template can have thousands of near fingerprints. A search that
-//! meets a crowd, and counts few matches, goes on within distances that grow by one.
+//! meets a crowd, and counts few matches, goes on within distances that double.
 
 use std::mem;
 
@@ -110,7 +110,7 @@ impl<'s, 'a> Growing<'s, 'a> {
         growing
     }
 
-    /// Calls `note` with the near fingerprints that each search was given, by its index.
+    /// Calls `note` with the near fingerprints that each search may need, by its index.
     pub(super) fn run(&mut self, note: &mut impl FnMut(usize, NearFingerprint)) -> Result<()> {
         while !self.open.is_empty() {
             match self.next_step()? {
@@ -132,9 +132,11 @@ impl<'s, 'a> Growing<'s, 'a> {
         let most_distance = bounds.max().unwrap_or(0);
         let distance = match self.is_crowded {
             false => return self.next_expected_step(most_distance),
-            // With the distance, the number of what is near grows severalfold.
             true if self.open().any(Search::stops_early) => {
-                self.reached.map_or(0, |reached| reached + 1)
+                let doubled = self
+                    .reached
+                    .map_or(1, |reached| reached.max(1).saturating_mul(2));
+                doubled.min(most_distance)
             }
             true => most_distance,
         };
@@ -212,7 +214,7 @@ impl<'s, 'a> Growing<'s, 'a> {
         let ends_early = planted("a search for the nearest does not go on");
         let mut open = mem::take(&mut self.open);
         for &index in &open {
-            self.searches[index].drop_all_needless(self.reader)?;
+            self.searches[index].look_for_enough(self.reader)?;
         }
         open.retain(|&index| {
             let search = &self.searches[index];
@@ -270,7 +272,9 @@ impl<'s, 'a> Growing<'s, 'a> {
     ) -> Result<()> {
         search::add_all(self.reader, self.searches, near)?;
         for &(index, near) in near {
-            note(index, near);
+            if self.searches[index].may_need(near) {
+                note(index, near);
+            }
         }
         Ok(())
     }

@@ -512,8 +512,16 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The same, however few are held.
-    pub(super) fn drop_all_needless(&mut self, reader: Reader<'_>) -> Result<()> {
+    /// Sees whether enough match among those that were added. Searches that need all are left as they are.
+    pub(super) fn look_for_enough(&mut self, reader: Reader<'_>) -> Result<()> {
+        match self.stops_early() {
+            true => self.drop_all_needless(reader),
+            false => Ok(()),
+        }
+    }
+
+    /// Does what [`drop_needless`](Self::drop_needless) does, however few fingerprints are held.
+    fn drop_all_needless(&mut self, reader: Reader<'_>) -> Result<()> {
         if self.kept_unread == usize::MAX {
             return Ok(());
         }

@@ -491,7 +491,7 @@ impl WriteTxn {
             NearNow::Among(near) => {
                 let mut search = Search::among(Some(&near), reader, target, most, own)?;
                 while !self.near_written.is_empty() {
-                    search.drop_all_needless(reader)?;
+                    search.look_for_enough(reader)?;
                     let enough = search.enough();
                     if enough.is_some_and(|enough| !self.near_written.has_any_within(enough)) {
                         break;
