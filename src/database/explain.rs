@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::answering;
 use super::near_search::{NearQuery, NearSearch, probe_set};
 use super::query::{Matches, Query};
-use super::search;
 use super::snapshot::Snapshot;
 use crate::error::Result;
 use crate::plan::{CostModel, ProbeSet, ProbedPrefix};
@@ -114,7 +114,7 @@ impl Snapshot {
         let reader = self.reader()?;
         let max_distance = query.filter.checked(reader.settings())?.max_distance;
         if query.filter.is_nearest {
-            let matches = search::answer(reader, query)?;
+            let matches = answering::answer(reader, query)?;
             // In the order of similarity, the farthest may stand anywhere.
             let farthest = matches.iter().map(|found| found.distance).max();
             let has_all = matches.iter().len() < query.filter.limit;
@@ -125,7 +125,7 @@ impl Snapshot {
         }
         // First, since it measures how long it takes to read blocks that are not in memory.
         let mut explanation = explain(reader, query, max_distance)?;
-        let matches = search::answer(reader, query)?;
+        let matches = answering::answer(reader, query)?;
         explanation.total = matches.total();
         Ok((matches, explanation))
     }

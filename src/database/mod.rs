@@ -1,5 +1,6 @@
 //! An open file and its transactions, snapshots and queries: the interface of the library.
 
+mod answering;
 mod check;
 #[cfg(test)]
 mod check_sketches_tests;

@@ -551,7 +551,7 @@ impl NearWritten {
         Ok(())
     }
 
-    /// Takes the nearest of those that are left, without those that are not wanted. They come in order. It is empty once
+    /// Takes the nearest of those that are left, without those that are not wanted. They come in order. None comes once
     /// none is left.
     pub(super) fn take_nearest(
         &mut self,

@@ -9,8 +9,8 @@
 //! scan is cheapest it is the last search, since it can look at all that is left: its distance shrinks to that of the
 //! farthest match as soon as enough are found.
 //!
-//! What is expected is wrong in a crowd: documents of one template can have thousands of near fingerprints. A search that
-//! meets a crowd, and counts few matches, goes on within distances that double.
+//! What is expected is wrong in a crowd: documents of one template can have thousands of near fingerprints. A search
+//! that meets a crowd, and counts few matches, goes on within distances that double.
 
 use std::mem;
 

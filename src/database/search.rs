@@ -11,11 +11,9 @@ use std::slice;
 use smallvec::SmallVec;
 
 use super::near::{Filter, Order, SketchFilter, Verify};
-use super::near_search::{self, NearQuery, NearSearch};
-use super::nearest::{self, Growing};
+use super::near_search::NearQuery;
 use super::policy::Policy;
 use super::query::{Match, Matches, Query};
-use super::unlike::Unlike;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -35,7 +33,7 @@ const MOST_COUNTED: usize = 128;
 pub(super) const NEAR_TOGETHER: usize = 1024;
 
 /// The number of near fingerprints that searches made together hold before they read documents.
-const MOST_HELD: usize = 1 << 20;
+pub(super) const MOST_HELD: usize = 1 << 20;
 
 /// What documents are compared with, the same for queries and for new documents.
 #[derive(Clone, Copy)]
@@ -88,130 +86,6 @@ impl<'a> SearchTarget<'a> {
             false => ignored,
         }
     }
-}
-
-/// Answers one query.
-pub(super) fn answer(reader: Reader<'_>, query: &Query) -> Result<Matches> {
-    if query.filter.is_nearest {
-        return nearest::answer(reader, query);
-    }
-    let limit = query.filter.limit;
-    let target = SearchTarget::from_query(query);
-    let search = Search::among(None, reader, target, limit, None)?;
-    search.matches(reader, limit)
-}
-
-/// Answers queries together.
-pub(super) fn answer_all(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Matches>> {
-    let is_nearest = |query: &&Query| query.filter.is_nearest;
-    let (nearest, others): (Vec<&Query>, Vec<&Query>) = queries.iter().partition(is_nearest);
-    let mut nearest = nearest::answer_all(reader, &nearest)?.into_iter();
-    let mut others = answer_within(reader, &others)?.into_iter();
-    let mut answers = Vec::with_capacity(queries.len());
-    for query in queries {
-        answers.extend(match query.filter.is_nearest {
-            true => nearest.next(),
-            false => others.next(),
-        });
-    }
-    Ok(answers)
-}
-
-/// Answers queries for what is within a distance together.
-fn answer_within(reader: Reader<'_>, queries: &[&Query]) -> Result<Vec<Matches>> {
-    let each = queries.iter().copied();
-    let mut searches = new_searches(reader, each, |query| query.filter.limit)?;
-    find_near(reader, &mut searches)?;
-    let mut answers = Vec::with_capacity(queries.len());
-    for search in searches {
-        answers.push(search.matches(reader, search.limit)?);
-    }
-    Ok(answers)
-}
-
-/// The most queries that [`each_match`] takes together. So many searches read no document twice.
-#[cfg(feature = "ingest")]
-pub(super) const MOST_FOR_EACH: usize = MOST_HELD / NEAR_TOGETHER;
-
-/// Gives all documents that match to `each`, with the index of the query: any number, in bounded memory. The limits and
-/// the orders of the queries do not matter.
-///
-/// They come in no order, except that of one query no document comes twice.
-#[cfg(feature = "ingest")]
-pub(super) fn each_match(
-    reader: Reader<'_>,
-    queries: &[Query],
-    mut each: impl FnMut(usize, DocumentNumber, Match) -> Result<()>,
-) -> Result<()> {
-    debug_assert!(queries.len() <= MOST_FOR_EACH);
-    let mut searches = new_searches(reader, queries.iter(), |_| usize::MAX)?;
-    let near_queries = near_queries(&searches);
-    let mut unlike = Unlike::default();
-    let mut parts = NearSearch::new(reader, &near_queries);
-    while let Some(mut near) = parts.next_part()? {
-        unlike.leave_out(reader, &mut near, |index| searches[index].sketch_filter())?;
-        for near in near.chunks(NEAR_TOGETHER) {
-            add_all(reader, &mut searches, near)?;
-            for near in near.chunk_by(|a, b| a.0 == b.0) {
-                let index = near[0].0;
-                searches[index].hand_over(reader, |number, found| each(index, number, found))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The searches for queries, none of which has begun.
-fn new_searches<'a>(
-    reader: Reader<'_>,
-    queries: impl ExactSizeIterator<Item = &'a Query>,
-    limit: impl Fn(&Query) -> usize,
-) -> Result<Vec<Search<'a>>> {
-    let mut searches = Vec::with_capacity(queries.len());
-    for query in queries {
-        let target = SearchTarget::from_query(query);
-        searches.push(Search::new(reader, target, limit(query), None)?);
-    }
-    Ok(searches)
-}
-
-/// Gives each search what is near to it.
-fn find_near(reader: Reader<'_>, searches: &mut [Search<'_>]) -> Result<()> {
-    let near_queries = near_queries(searches);
-    let mut unlike = Unlike::default();
-    let mut parts = NearSearch::new(reader, &near_queries).leaving_crowds();
-    while let Some(mut near) = parts.next_part()? {
-        unlike.leave_out(reader, &mut near, |index| searches[index].sketch_filter())?;
-        add_all(reader, searches, &near)?;
-    }
-    Growing::in_crowds(reader, searches, parts.crowded(), unlike).run(&mut |_, _| {})
-}
-
-fn near_queries(searches: &[Search<'_>]) -> Vec<NearQuery> {
-    let near_queries = searches.iter().map(Search::near_query);
-    near_queries.collect()
-}
-
-/// Whether any document matches.
-pub(super) fn answer_any(reader: Reader<'_>, query: &Query) -> Result<bool> {
-    if query.filter.is_nearest {
-        let one = query.clone().limit(query.filter.limit.min(1));
-        return Ok(nearest::answer(reader, &one)?.total() > 0);
-    }
-    let mut search = Search::new(reader, SearchTarget::from_query(query), 1, None)?;
-    if search.is_over {
-        return Ok(false);
-    }
-    let each_near_matches = query.filter.near.scopes.is_none()
-        && search.counting == Counting::ByPostings
-        && reader.all_rows_have_documents();
-    near_search::any(reader, search.near_query, |near| {
-        if each_near_matches && !near.is_empty() {
-            return Ok(true);
-        }
-        add_all(reader, slice::from_mut(&mut search), near)?;
-        search.has_match(reader)
-    })
 }
 
 /// Gives each near fingerprint to the search that it belongs to. `near` has the indexes of the searches.
@@ -339,23 +213,18 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// The search among all documents, or among those of near fingerprints that are known.
+    /// The search among the documents of near fingerprints that are known.
     pub(super) fn among(
-        near: Option<&[NearFingerprint]>,
+        near: &[NearFingerprint],
         reader: Reader<'_>,
         target: SearchTarget<'a>,
         limit: usize,
         ignored: Option<&Numbered>,
     ) -> Result<Self> {
         let mut search = Self::new(reader, target, limit, ignored)?;
-        if search.is_over {
-            return Ok(search);
-        }
-        if let Some(near) = near {
+        if !search.is_over {
             search.add_near(reader, near)?;
-            return Ok(search);
         }
-        find_near(reader, slice::from_mut(&mut search))?;
         Ok(search)
     }
 
@@ -526,8 +395,7 @@ impl<'a> Search<'a> {
             return Ok(());
         }
         if self.counting == Counting::ByPostings {
-            // Adding has dropped what is not listed. What is not near enough to be listed counts all the same, except in
-            // a search for the nearest.
+            // Adding has dropped what is not listed. It counts all the same, except in a search for the nearest.
             if self.is_nearest && self.kept >= self.limit as u64 {
                 self.enough = self.near.last_key_value().map(|(near, _)| *near);
             }
@@ -571,7 +439,7 @@ impl<'a> Search<'a> {
     }
 
     /// Whether any document matches among those that were added since the last call.
-    fn has_match(&mut self, reader: Reader<'_>) -> Result<bool> {
+    pub(super) fn has_match(&mut self, reader: Reader<'_>) -> Result<bool> {
         if self.counting == Counting::ByPostings {
             return Ok(self.total > 0);
         }
@@ -582,7 +450,7 @@ impl<'a> Search<'a> {
 
     /// Gives each document that matches among those that were added since the last call, and lets go of them.
     #[cfg(feature = "ingest")]
-    fn hand_over(
+    pub(super) fn hand_over(
         &mut self,
         reader: Reader<'_>,
         mut each: impl FnMut(DocumentNumber, Match) -> Result<()>,
@@ -609,6 +477,16 @@ impl<'a> Search<'a> {
     /// The fingerprint and the bounds that are searched for.
     pub(super) fn near_query(&self) -> NearQuery {
         self.near_query
+    }
+
+    /// Whether it is known that nothing matches.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Whether the postings tell how many documents match.
+    pub(super) fn counts_by_postings(&self) -> bool {
+        self.counting == Counting::ByPostings
     }
 
     /// The most documents that may be listed.

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::answering;
 use super::database::Database;
 use super::near_search::MOST_TOGETHER;
 use super::query::{Matches, Query};
-use super::search;
 use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
 use crate::events::{Event, Operation, Watch};
@@ -147,7 +147,7 @@ impl Snapshot {
     pub fn query(&self, query: &Query) -> Result<Matches> {
         let reader = self.reader()?;
         let begun = self.begin_query();
-        let matches = search::answer(reader, query)?;
+        let matches = answering::answer(reader, query)?;
         self.end_query(begun, matches.total());
         Ok(matches)
     }
@@ -182,7 +182,7 @@ impl Snapshot {
     pub fn any_match(&self, query: &Query) -> Result<bool> {
         let reader = self.reader()?;
         let begun = self.begin_query();
-        let any = search::answer_any(reader, query)?;
+        let any = answering::answer_any(reader, query)?;
         self.end_query(begun, any.into());
         Ok(any)
     }
@@ -417,7 +417,7 @@ fn answers(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Matches>> {
     let share = share.clamp(32, MOST_TOGETHER);
     let shares: Vec<&[Query]> = queries.chunks(share).collect();
     let answers = parallel::map(shares.len(), |share| {
-        search::answer_all(reader, shares[share])
+        answering::answer_all(reader, shares[share])
     });
     let mut all = Vec::with_capacity(queries.len());
     for answers in answers {

@@ -6,11 +6,12 @@
 
 use std::ops::ControlFlow;
 
+use super::answering;
 use super::near_search::{MOST_TOGETHER, NearQuery, NearSearch, priced_probe_set};
 use super::nearest::Growing;
 use super::policy::{OnMatch, Policy};
 use super::query::{Matches, Query};
-use super::search::{self, Search, SearchTarget, add_all};
+use super::search::{Search, SearchTarget, add_all};
 use super::unlike::Unlike;
 use super::write::WriteTxn;
 use crate::document::Document;
@@ -203,7 +204,7 @@ impl WriteTxn {
     pub fn query(&mut self, query: &Query) -> Result<Matches> {
         self.writer.ensure_whole()?;
         self.writer.index_written();
-        search::answer(self.writer.reader(), query)
+        answering::answer(self.writer.reader(), query)
     }
 
     /// Does for each of many documents, in order, what [`insert_if_new`](Self::insert_if_new) does.
@@ -489,7 +490,7 @@ impl WriteTxn {
                 None => near.search,
             },
             NearNow::Among(near) => {
-                let mut search = Search::among(Some(&near), reader, target, most, own)?;
+                let mut search = Search::among(&near, reader, target, most, own)?;
                 while !self.near_written.is_empty() {
                     search.look_for_enough(reader)?;
                     let enough = search.enough();
@@ -503,7 +504,7 @@ impl WriteTxn {
                 }
                 search
             }
-            NearNow::NotKept => Search::among(None, reader, target, most, own)?,
+            NearNow::NotKept => answering::search_all(reader, target, most, own)?,
         };
         let matches = search.matches(reader, policy.filter.limit)?;
         Ok(Some((search, matches)))

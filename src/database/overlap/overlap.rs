@@ -6,9 +6,9 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use super::tally::{Largest, MOST_BYTES, Pass};
+use crate::database::answering::{self, MOST_FOR_EACH};
 use crate::database::near::Near;
 use crate::database::query::{Match, Query};
-use crate::database::search::{self, MOST_FOR_EACH};
 use crate::database::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -389,7 +389,7 @@ impl Search<'_> {
         for wanted in self.wanted.chunks(MOST_FOR_EACH) {
             Error::if_broken(progress(done as u64, all))?;
             let queries = self.queries(wanted);
-            search::each_match(self.reader, &queries, |index, number, matching| {
+            answering::each_match(self.reader, &queries, |index, number, matching| {
                 each(done + index, number, &matching);
                 matches += 1;
                 match matches.is_multiple_of(TOLD_AFTER) {
