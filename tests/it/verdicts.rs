@@ -5,8 +5,8 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use simdb::{
-    CreateOptions, Database, Document, Near, OnMatch, Order, Policy, Query, Scheme, Sketch,
-    SketchSize, Verdict,
+    CreateOptions, Database, Document, Fingerprint, Near, OnMatch, Order, Policy, Query, Scheme,
+    Sketch, SketchSize, Verdict,
 };
 
 use crate::support::{
@@ -371,6 +371,54 @@ fn documents_of_a_template_get_together_the_verdicts_that_each_gets_alone() -> T
     };
     assert_eq!(without_number(&together)?, without_number(&alone)?);
     assert_sound(&together)?;
+    Ok(())
+}
+
+/// A search within a large distance sorts only the rows of one table that a transaction has written. Verdicts that
+/// looked up the sorted rows of the other tables missed what was not sorted there.
+#[test]
+fn a_transaction_finds_what_it_has_written_whatever_it_asks_meanwhile() -> TestResult {
+    let folder = Folder::new()?;
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .expected_documents(60_000);
+    for (round, distances) in [&[20][..], &[20, 64, 1], &[0, 30, 3, 5]]
+        .into_iter()
+        .enumerate()
+    {
+        let database = Database::create(folder.path(&format!("{round}.simdb")), &options)?;
+        let committed = (0..60_000).map(|number| document(number.to_string(), random(number)));
+        insert_all(&database, committed)?;
+        let mut txn = database.begin_write()?;
+        let mut written: Vec<u64> = Vec::new();
+        for number in 0..4_000u64 {
+            let chosen = random(number | 1 << 50);
+            let distance = distances[number as usize % distances.len()];
+            let asked = Query::new(Fingerprint::from_bits(chosen)).near(distance);
+            txn.query(&asked.limit(0))?;
+            let bits = match chosen % 3 {
+                0 if number > 0 => {
+                    let earlier = written[(chosen >> 8) as usize % written.len()];
+                    earlier ^ 1 << (chosen >> 40 & 63) ^ 1 << (chosen >> 50 & 63)
+                }
+                _ => chosen,
+            };
+            let is_near = |other: &u64| (other ^ bits).count_ones() <= 3;
+            let expected = written.iter().any(is_near);
+            let new = document(format!("written {number}"), bits);
+            let verdict = txn.insert_if_new(&new, &Policy::skip().near(3))?;
+            assert_eq!(
+                verdict.is_duplicate(),
+                expected,
+                "{distances:?}: document {number}"
+            );
+            if !expected {
+                written.push(bits);
+            }
+        }
+        txn.commit()?;
+        assert_sound(&database)?;
+    }
     Ok(())
 }
 

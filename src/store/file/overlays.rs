@@ -136,6 +136,12 @@ impl Overlays {
         }
     }
 
+    /// Whether the permuted tables have sorted the same fingerprints.
+    pub(crate) fn permuted_are_sorted_alike(&self) -> bool {
+        let first = self[permuted(0)].since_sort();
+        (1..self.tables()).all(|table| self[permuted(table)].since_sort() == first)
+    }
+
     /// All rows of each set as one run.
     pub(crate) fn into_runs(self) -> Runs {
         let rows = self[KEYS].rows();

@@ -24,6 +24,8 @@ pub(crate) struct Overlay<R> {
     prefixes: HashSet<u64, BuildHasherDefault<AsItIs>>,
     /// Whether rows were searched since the last sort.
     searched: AtomicBool,
+    /// The number of rows that were put or marked since the last sort.
+    since_sort: usize,
 }
 
 /// The most rows that wait unsorted while rows are searched. Going through them takes the time of
@@ -41,11 +43,13 @@ impl<R: Row> Overlay<R> {
             marks: Vec::new(),
             prefixes: HashSet::default(),
             searched: AtomicBool::new(false),
+            since_sort: 0,
         }
     }
 
     pub(crate) fn put(&mut self, row: R) {
         self.sort_if_many();
+        self.since_sort += 1;
         self.note_prefix(row);
         self.marks.retain(|&mark| mark != row);
         self.puts.push(row);
@@ -55,6 +59,7 @@ impl<R: Row> Overlay<R> {
         // The row is searched among the puts.
         self.searched = AtomicBool::new(true);
         self.sort_if_many();
+        self.since_sort += 1;
         self.note_prefix(row);
         let before = self.puts.len();
         self.puts.retain(|&put| put != row);
@@ -95,6 +100,13 @@ impl<R: Row> Overlay<R> {
         let run = Run::new(puts, marks, rules);
         push_run(&mut self.runs, run, rules);
         self.searched = AtomicBool::new(false);
+        self.since_sort = 0;
+    }
+
+    /// The number of rows that were put or marked since the last sort. Overlays in which this is the same, and that had
+    /// rows put and marked together, have sorted the same rows.
+    pub(crate) fn since_sort(&self) -> usize {
+        self.since_sort
     }
 
     /// Whether there may be a row with this prefix.
