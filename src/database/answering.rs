@@ -2,6 +2,8 @@
 
 use std::slice;
 
+use smallvec::SmallVec;
+
 use super::near_search::{self, NearQuery, NearSearch};
 use super::nearest::{self, Growing};
 #[cfg(feature = "ingest")]
@@ -124,10 +126,14 @@ fn find_near(reader: Reader<'_>, searches: &mut [Search<'_>]) -> Result<()> {
         unlike.leave_out(reader, &mut near, |index| searches[index].sketch_filter())?;
         add_all(reader, searches, &near)?;
     }
-    Growing::in_crowds(reader, searches, parts.crowded(), unlike).run(&mut |_, _| {})
+    let crowded = parts.crowded();
+    if crowded.is_empty() {
+        return Ok(());
+    }
+    Growing::in_crowds(reader, searches, crowded, unlike).run(&mut |_, _| {})
 }
 
-fn near_queries(searches: &[Search<'_>]) -> Vec<NearQuery> {
+fn near_queries(searches: &[Search<'_>]) -> SmallVec<[NearQuery; 1]> {
     let near_queries = searches.iter().map(Search::near_query);
     near_queries.collect()
 }

@@ -1,9 +1,11 @@
 //! Probes -> candidates -> near fingerprints.
 
+use std::borrow::Cow;
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
 use smallvec::SmallVec;
 
 use crate::error::Result;
@@ -21,11 +23,11 @@ pub(super) struct NearQuery {
 
 /// The probe sets of the distances that were asked for. Most queries that are answered together have the same distance.
 #[derive(Debug, Default)]
-struct KnownProbeSets(SmallVec<[(u32, PricedProbeSet); 1]>);
+struct KnownProbeSets<'a>(SmallVec<[(u32, Cow<'a, PricedProbeSet>); 1]>);
 
-impl KnownProbeSets {
+impl<'a> KnownProbeSets<'a> {
     /// Finds the probe set of a distance, unless it is known.
-    fn add(&mut self, reader: Reader<'_>, max_distance: u32, together: usize) -> Result<()> {
+    fn add(&mut self, reader: Reader<'a>, max_distance: u32, together: usize) -> Result<()> {
         if self.of(max_distance).is_none() {
             let priced = priced_probe_set(reader, max_distance, together)?;
             self.0.push((max_distance, priced));
@@ -46,7 +48,8 @@ pub(super) fn probe_set(
     max_distance: u32,
     together: usize,
 ) -> Result<Arc<ProbeSet>> {
-    Ok(priced_probe_set(reader, max_distance, together)?.probe_set)
+    let priced = priced_probe_set(reader, max_distance, together)?;
+    Ok(priced.probe_set.clone())
 }
 
 /// These probes, and their expected cost for each of the queries.
@@ -54,15 +57,29 @@ pub(super) fn priced_probe_set(
     reader: Reader<'_>,
     max_distance: u32,
     together: usize,
-) -> Result<PricedProbeSet> {
+) -> Result<Cow<'_, PricedProbeSet>> {
     let plan = &reader.settings().plan;
-    plan.probe_set(
-        max_distance,
-        together,
-        reader.fingerprints(),
-        reader.sources(),
-        || reader.cost_model(false),
-    )
+    let find = || {
+        plan.probe_set(
+            max_distance,
+            together,
+            reader.fingerprints(),
+            reader.sources(),
+            || reader.cost_model(false),
+        )
+    };
+    // A thread that asks for one query at a time finds it here, without writing to memory that all threads read.
+    let known = reader.probe_sets().get(max_distance as usize);
+    let Some(known) = known.filter(|_| together == 1) else {
+        return find().map(Cow::Owned);
+    };
+    match known.get() {
+        Some(priced) => Ok(Cow::Borrowed(priced)),
+        None => {
+            let priced = find()?;
+            Ok(Cow::Borrowed(known.get_or_init(|| priced)))
+        }
+    }
 }
 
 /// The most queries that are given to a thread together. The more they are, the more ranges they share.
@@ -96,7 +113,7 @@ type NearEach = Vec<(usize, NearFingerprint)>;
 pub(super) struct NearSearch<'a> {
     reader: Reader<'a>,
     queries: &'a [NearQuery],
-    known: KnownProbeSets,
+    known: KnownProbeSets<'a>,
     most: usize,
     /// Queries with more near fingerprints than this are left to the caller.
     most_of_one: usize,
@@ -231,6 +248,10 @@ impl<'a> NearSearch<'a> {
 struct Probes<'a> {
     reader: Reader<'a>,
     queries: &'a [NearQuery],
+    /// The indexes of the queries of each distance.
+    indexes: SmallVec<[usize; 1]>,
+    /// For each prefix the fingerprints of its queries, in the order of its table.
+    permuted: SmallVec<[Permuted; FEW_PREFIXES]>,
     /// Those of one prefix in order.
     probes: SmallVec<[Probe; FEW_PREFIXES]>,
     prefixes: SmallVec<[ProbesOfPrefix; FEW_PREFIXES]>,
@@ -242,8 +263,10 @@ const FEW_PREFIXES: usize = 6;
 struct ProbesOfPrefix {
     prefix: ProbedPrefix,
     max_distance: u32,
-    /// The fingerprints of the queries, in the order of the table.
-    queries: SmallVec<[(usize, Permuted); 1]>,
+    /// Where the indexes of its queries begin.
+    indexes: usize,
+    /// Where the permuted fingerprints of these begin.
+    permuted: usize,
     /// The indexes of its probes.
     probes: Range<usize>,
 }
@@ -289,13 +312,15 @@ impl<'a> Probes<'a> {
         Self {
             reader,
             queries,
+            indexes: SmallVec::new(),
+            permuted: SmallVec::new(),
             probes: SmallVec::new(),
             prefixes: SmallVec::new(),
         }
     }
 
     /// Adds the ranges of some queries. Returns the indexes of those that a scan has to answer.
-    fn add_all(&mut self, known: &KnownProbeSets, together: Range<usize>) -> Vec<usize> {
+    fn add_all(&mut self, known: &KnownProbeSets<'_>, together: Range<usize>) -> Vec<usize> {
         let mut not_probed = Vec::new();
         for (max_distance, priced) in &known.0 {
             let of_distance = together
@@ -304,9 +329,11 @@ impl<'a> Probes<'a> {
             match priced.probe_set.prefixes() {
                 None => not_probed.extend(of_distance),
                 Some(prefixes) => {
+                    let indexes = self.indexes.len();
+                    self.indexes.extend(of_distance);
                     let left_out = usize::from(planted("a probe is left out"));
-                    for &prefix in prefixes.iter().skip(left_out) {
-                        self.add(prefix, *max_distance, of_distance.clone());
+                    for &prefix in &prefixes[left_out..] {
+                        self.add(prefix, *max_distance, indexes);
                     }
                 }
             }
@@ -314,31 +341,27 @@ impl<'a> Probes<'a> {
         not_probed
     }
 
-    /// Adds the ranges of a prefix for some queries.
-    fn add(
-        &mut self,
-        prefix: ProbedPrefix,
-        max_distance: u32,
-        queries: impl Iterator<Item = usize>,
-    ) {
+    /// Adds the ranges of a prefix for the queries whose indexes stand from `indexes` on.
+    fn add(&mut self, prefix: ProbedPrefix, max_distance: u32, indexes: usize) {
         let table = &self.reader.settings().plan.tables()[prefix.table];
         let start = self.probes.len();
-        let mut permuted = SmallVec::new();
-        for index in queries {
+        let permuted = self.permuted.len();
+        for (number, &index) in self.indexes[indexes..].iter().enumerate() {
             let query = table.apply(self.queries[index].fingerprint);
+            self.permuted.push(query);
             prefix.each_range(query, |first, last| {
-                self.probes.push(Probe::new(first, last, permuted.len()));
+                self.probes.push(Probe::new(first, last, number));
             });
-            permuted.push((index, query));
         }
         // Those of one query come in order.
-        if permuted.len() > 1 {
+        if self.indexes.len() - indexes > 1 {
             self.probes[start..].sort_unstable();
         }
         self.prefixes.push(ProbesOfPrefix {
             prefix,
             max_distance,
-            queries: permuted,
+            indexes,
+            permuted,
             probes: start..self.probes.len(),
         });
     }
@@ -362,7 +385,8 @@ impl<'a> Probes<'a> {
                 let is_shared = end - start > 1;
                 let lost = u32::from(is_shared && planted("a range that is shared loses a query"));
                 for probe in &self.probes[start as usize..(end - lost) as usize] {
-                    let (index, query) = of.queries[probe.query()];
+                    let index = self.indexes[of.indexes + probe.query()];
+                    let query = self.permuted[of.permuted + probe.query()];
                     candidates.each_near(query, of.max_distance, table, |found| {
                         // Most queries find one fingerprint, in several tables.
                         if near.is_empty() {
@@ -412,30 +436,31 @@ impl<'a> Probes<'a> {
     fn each_range(&self, each: AddRanges<'_, Sharing>) {
         /// The number of ranges that are given at a time.
         const TOGETHER: usize = 64;
-        let mut ranges: SmallVec<[Searched<u64, Sharing>; TOGETHER]> = SmallVec::new();
+        let mut ranges: ArrayVec<Searched<u64, Sharing>, TOGETHER> = ArrayVec::new();
         for (index, of) in self.prefixes.iter().enumerate() {
-            let mut start = of.probes.start as u32;
-            let probes = &self.probes[of.probes.clone()];
-            for sharing in probes.chunk_by(|a, b| a.shared() == b.shared()) {
-                let end = start + sharing.len() as u32;
-                let (first, last) = sharing[0].range();
+            let mut start = of.probes.start;
+            while start < of.probes.end {
+                let probe = self.probes[start];
+                let mut end = start + 1;
+                while end < of.probes.end && self.probes[end].shared() == probe.shared() {
+                    end += 1;
+                }
+                let (first, last) = probe.range();
                 ranges.push(Searched {
                     of: Sharing {
                         prefix: index as u32,
-                        start,
-                        end,
+                        start: start as u32,
+                        end: end as u32,
                     },
                     first,
                     last,
                 });
                 start = end;
-                if ranges.len() == TOGETHER {
+                if ranges.is_full() || start == of.probes.end {
                     each(of.prefix.table, &ranges);
                     ranges.clear();
                 }
             }
-            each(of.prefix.table, &ranges);
-            ranges.clear();
         }
     }
 }
@@ -456,11 +481,12 @@ pub(super) fn any(
         let mut has_all = true;
         while has_all && !prefixes.is_empty() {
             let mut probes = Probes::new(reader, &queries);
+            probes.indexes.push(0);
             let mut ranges = 0.0;
             while let [prefix, others @ ..] = prefixes
                 && (ranges == 0.0 || ranges + prefix.ranges() <= FEW_RANGES)
             {
-                probes.add(*prefix, query.max_distance, 0..1);
+                probes.add(*prefix, query.max_distance, 0);
                 ranges += prefix.ranges();
                 prefixes = others;
             }
@@ -491,7 +517,7 @@ const FIRST_WRITTEN: usize = 512;
 /// They are taken in parts, the nearest first, since mostly the nearest are enough.
 #[derive(Debug, Default)]
 pub(super) struct NearWritten {
-    known: KnownProbeSets,
+    known: KnownProbeSets<'static>,
     /// Those that were found and not taken, in no order and perhaps repeatedly. Some may have no document any more.
     near: Vec<NearFingerprint>,
     /// The number of those that are taken next.
@@ -529,7 +555,12 @@ impl NearWritten {
         if sorted == 0 {
             return Ok(());
         }
-        known.add(writer.reader(), max_distance, 1)?;
+        if known.of(max_distance).is_none() {
+            let priced = priced_probe_set(writer.reader(), max_distance, 1)?;
+            known
+                .0
+                .push((max_distance, Cow::Owned(priced.into_owned())));
+        }
         if let Some(priced) = known.of(max_distance)
             && let Some(prefixes) = priced.probe_set.prefixes()
             && priced.ranges * COMPARED_PER_PROBE < sorted as f64

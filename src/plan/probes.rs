@@ -49,8 +49,16 @@ impl ProbedPrefix {
     }
 
     /// Calls `each` with the first and last row of each range, in order.
+    #[inline]
     pub(crate) fn each_range(self, query: Permuted, mut each: impl FnMut(u64, u64)) {
-        flipped(query.bits(), 0, self.prefix_bits, self.flips, &mut each);
+        let row = query.bits();
+        match self.flips {
+            0 => {
+                let (first, last) = rows_with_prefix(row, self.prefix_bits);
+                each(first, last);
+            }
+            flips => flipped(row, 0, self.prefix_bits, flips, &mut each),
+        }
     }
 }
 
@@ -71,13 +79,19 @@ static CHOICES: LazyLock<Vec<[(f64, f64); 65]>> = LazyLock::new(|| {
     choices
 });
 
+/// The first and the last row that agree with a row in the first bits.
+fn rows_with_prefix(row: u64, bits: u32) -> (u64, u64) {
+    let rest = u64::MAX.checked_shr(bits).unwrap_or(0);
+    (row & !rest, row | rest)
+}
+
 /// Calls `each` with the ranges around a row, in order. The bits before `bit` are fixed. Up to `flips` of
 /// the bits from there to `prefix_bits` may be flipped.
 fn flipped(row: u64, bit: u32, prefix_bits: u32, flips: u32, each: &mut impl FnMut(u64, u64)) {
     if flips >= prefix_bits - bit || flips == 0 {
         let fixed = if flips == 0 { prefix_bits } else { bit };
-        let rest = u64::MAX.checked_shr(fixed).unwrap_or(0);
-        return each(row & !rest, row | rest);
+        let (first, last) = rows_with_prefix(row, fixed);
+        return each(first, last);
     }
     let mask = 1 << (63 - bit);
     for value in [row & !mask, row | mask] {

@@ -14,8 +14,8 @@ use crate::plan::{Candidates, CostModel, Part};
 use crate::sketch::Sketch;
 use crate::store::blocks::Lists;
 use crate::store::file::{
-    Counters, KEYS, KnownNames, POSTINGS, Set, SetRow, Settings, View, all_listed, fingerprint_of,
-    key_row, missing_scope, number_of, permuted, scope_of,
+    Counters, KEYS, KnownNames, POSTINGS, ProbeSets, Set, SetRow, Settings, View, all_listed,
+    fingerprint_of, key_row, missing_scope, number_of, permuted, scope_of,
 };
 use crate::store::numbers::{DocumentNumber, ReadScopes, ScopeNumber};
 use crate::store::sorted_set::{Marks, RangeReader, Searched, SetReader};
@@ -114,6 +114,11 @@ impl<'a> Reader<'a> {
     /// or if the marks were merged away.
     pub(crate) fn all_rows_have_documents(self) -> bool {
         self.view.is_unmarked() && self.written.is_none()
+    }
+
+    /// The probe sets of this view that are known.
+    pub(crate) fn probe_sets(self) -> &'a ProbeSets {
+        self.view.probe_sets()
     }
 
     /// The number of levels, and of runs in memory, that are searched for each fingerprint.

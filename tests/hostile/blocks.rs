@@ -62,14 +62,17 @@ fn is_disjoint<R: Row>(lists: &Lists<R>) -> bool {
 
 /// A segment gives for a range the indexes of rows that are there, and of all rows of the range if they are in order.
 fn in_segment<R: Row>(lists: &Lists<R>) {
-    let mut builder = SegmentBuilder::new(lists.len());
+    let mut builder = SegmentBuilder::new(lists.puts.len(), lists.marks.len());
     builder.add(&lists.puts, &lists.marks);
     let segment = builder.finish();
     assert_eq!(
         (segment.puts(), segment.marks()),
         (&lists.puts[..], &lists.marks[..])
     );
-    assert!(segment.memory_bytes() <= super::Segment::<R>::most_bytes(lists.len()));
+    assert!(
+        segment.memory_bytes()
+            <= super::Segment::<R>::most_bytes(lists.puts.len(), lists.marks.len())
+    );
     let middle = lists
         .puts
         .get(lists.puts.len() / 2)

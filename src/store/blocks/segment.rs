@@ -41,15 +41,14 @@ pub(crate) fn around<R: Row>(rows: &[R], prefixes: &Prefixes, first: R, last: R)
     start..end.max(start)
 }
 
-/// The rows of neighbouring blocks. What a search reads first fills a line of memory, and the rest the next one.
+/// The rows of neighbouring blocks. What a search for rows that are put reads stands in one line of memory.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Segment<R> {
     /// An index over the rows that are put.
     prefixes: Prefixes,
-    puts: usize,
-    /// The rows that are put, then the rows that are marked.
-    rows: LargeList<R>,
+    puts: LargeList<R>,
+    marks: Box<[R]>,
 }
 
 impl<R: Row> Segment<R> {
@@ -58,18 +57,26 @@ impl<R: Row> Segment<R> {
     /// The rows that are put.
     #[inline]
     pub(crate) fn puts(&self) -> &[R] {
-        &self.rows[..self.puts]
+        &self.puts
     }
 
     /// The rows that are marked.
     pub(crate) fn marks(&self) -> &[R] {
-        &self.rows[self.puts..]
+        &self.marks
+    }
+
+    /// Fetches what [`prefetch_index`](Self::prefetch_index) reads, and if marks are wanted, where they stand.
+    #[inline]
+    pub(crate) fn prefetch(&self, with_marks: bool) {
+        prefetch(self);
+        if with_marks {
+            prefetch(&self.marks);
+        }
     }
 
     /// Fetches what [`around`](Self::around) reads.
     #[inline]
     pub(crate) fn prefetch_index(&self, first: R, last: R) {
-        prefetch(&self.rows);
         self.prefixes.prefetch(first.prefix(), last.prefix());
     }
 
@@ -78,9 +85,9 @@ impl<R: Row> Segment<R> {
     /// that the processor cannot predict.
     #[inline]
     pub(crate) fn around(&self, range: &RangeInclusive<R>) -> Range<usize> {
-        let around = around(self.puts(), &self.prefixes, *range.start(), *range.end());
+        let around = around(&self.puts, &self.prefixes, *range.start(), *range.end());
         let line = Self::ROWS_PER_LINE;
-        let end = around.end.next_multiple_of(line).min(self.puts);
+        let end = around.end.next_multiple_of(line).min(self.puts.len());
         around.start / line * line..end
     }
 
@@ -90,57 +97,56 @@ impl<R: Row> Segment<R> {
         let line = Self::ROWS_PER_LINE;
         // Most ranges have one line or two. A loop over these ends where the processor cannot predict it.
         let last = around.end.saturating_sub(1);
-        prefetch_at(&self.rows, around.start);
-        prefetch_at(&self.rows, last);
+        prefetch_at(&self.puts, around.start);
+        prefetch_at(&self.puts, last);
         let mut index = around.start + line;
         let end = last.min(around.start + MOST_LINES * line);
         while index + line <= end {
-            prefetch_at(&self.rows, index);
+            prefetch_at(&self.puts, index);
             index += line;
         }
     }
 
     /// The most memory that a segment of so many rows takes, in bytes.
-    pub(crate) fn most_bytes(rows: usize) -> usize {
-        let index = Prefixes::most_bytes(rows, ROWS_PER_PREFIX);
-        size_of::<Self>() + LargeList::<R>::bytes_for(rows) + index
+    pub(crate) fn most_bytes(puts: usize, marks: usize) -> usize {
+        let index = Prefixes::most_bytes(puts, ROWS_PER_PREFIX);
+        size_of::<Self>() + LargeList::<R>::bytes_for(puts) + index + marks * size_of::<R>()
     }
 
     /// The memory that it takes, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.rows.memory_bytes() + self.prefixes.memory_bytes()
+        let rows = self.puts.memory_bytes() + size_of_val(&*self.marks);
+        size_of::<Self>() + rows + self.prefixes.memory_bytes()
     }
 }
 
 /// A segment that is made block by block.
 pub(crate) struct SegmentBuilder<R> {
-    rows: LargeList<R>,
+    puts: LargeList<R>,
     marks: Vec<R>,
 }
 
 impl<R: Row> SegmentBuilder<R> {
-    /// A segment of so many rows, of both kinds together.
-    pub(crate) fn new(rows: usize) -> Self {
+    /// A segment of so many rows.
+    pub(crate) fn new(puts: usize, marks: usize) -> Self {
         Self {
-            rows: LargeList::with_capacity(rows),
-            marks: Vec::new(),
+            puts: LargeList::with_capacity(puts),
+            marks: Vec::with_capacity(marks),
         }
     }
 
     /// Adds the rows of the next block.
     pub(crate) fn add(&mut self, puts: &[R], marks: &[R]) {
-        self.rows.extend_from_slice(puts);
+        self.puts.extend_from_slice(puts);
         self.marks.extend_from_slice(marks);
     }
 
-    pub(crate) fn finish(mut self) -> Segment<R> {
-        let puts = self.rows.len();
-        self.rows.extend_from_slice(&self.marks);
-        let prefixes = self.rows[..puts].iter().map(|row| row.prefix());
+    pub(crate) fn finish(self) -> Segment<R> {
+        let prefixes = self.puts.iter().map(|row| row.prefix());
         Segment {
             prefixes: Prefixes::new(prefixes, ROWS_PER_PREFIX),
-            rows: self.rows,
-            puts,
+            puts: self.puts,
+            marks: self.marks.into(),
         }
     }
 }
@@ -174,7 +180,7 @@ mod tests {
     #[test]
     fn a_range_comes_with_the_rest_of_its_lines_and_with_nothing_that_is_marked() {
         let rows: Vec<u64> = (0..1003).map(|row| row << 40).collect();
-        let mut builder = SegmentBuilder::new(rows.len() + 1);
+        let mut builder = SegmentBuilder::new(rows.len(), 1);
         builder.add(&rows, &[77]);
         let segment = builder.finish();
         for first in (0..1003).step_by(7) {

@@ -1,13 +1,15 @@
 //! View: what is committed at one moment, in memory and in the file.
 
 use std::fs;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::meta::Settings;
 use super::schema::{DEAD, DOCUMENTS, Set, SetRow, block_tables, permuted};
 use super::state::{State, read_state};
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+use crate::plan::PricedProbeSet;
 use crate::sketch::Sketch;
 use crate::store::blocks::{
     BlockCache, Blocks, DocumentBlock, DocumentRef, Entry, Extent, Problem, SetBlocks, extent_of,
@@ -15,6 +17,12 @@ use crate::store::blocks::{
 use crate::store::engine::{OpenFile, Tables};
 use crate::store::numbers::DocumentNumber;
 use crate::store::sorted_set::SetReader;
+
+/// For each distance the probe set that answers one query, once somebody has asked.
+pub(crate) type ProbeSets = [OnceLock<PricedProbeSet>; DISTANCES];
+
+/// The number of distances that two fingerprints may have.
+const DISTANCES: usize = Fingerprint::BITS as usize + 1;
 
 /// What is committed at one moment. While it lives, the engine keeps the pages of that commit.
 pub(crate) struct View {
@@ -24,6 +32,7 @@ pub(crate) struct View {
     /// Whether no permuted table has a mark.
     is_unmarked: bool,
     settings: Arc<Settings>,
+    probe_sets: ProbeSets,
     /// Dropped after the tables. So their transaction ends before the engine.
     open: Arc<OpenFile>,
 }
@@ -68,6 +77,7 @@ impl View {
             state,
             is_unmarked,
             settings,
+            probe_sets: [const { OnceLock::new() }; DISTANCES],
             open: open.clone(),
         }
     }
@@ -83,6 +93,10 @@ impl View {
 
     pub(crate) fn settings(&self) -> &Arc<Settings> {
         &self.settings
+    }
+
+    pub(crate) fn probe_sets(&self) -> &ProbeSets {
+        &self.probe_sets
     }
 
     /// The tables of the engine.

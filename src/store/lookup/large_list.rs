@@ -131,8 +131,10 @@ fn give_back_spans(start: NonNull<u8>, spans: usize) {
     }
 }
 
-/// A list that has room for a number of items from the beginning on. If it is long, it is in large pages.
+/// A list that has room for a number of items from the beginning on. If it is long, it is in large pages. What a reader
+/// needs stands first, so that it can share a line of memory with what stands before the list.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct LargeList<T> {
     start: NonNull<T>,
     len: usize,

@@ -12,6 +12,7 @@ use super::prefetch::prefetch_at;
 /// prefixes, and as well those that begin with the same bits, as in a part of a table, or with zeros, as the numbers of
 /// documents. A prefix of as many bits or fewer begins and ends with a part.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Prefixes {
     starts: LargeList<u32>,
     /// The first bits of the first part.

@@ -121,7 +121,7 @@ impl<R: Row> Slot<R> {
     /// The most bytes that its segment takes.
     fn segment_bytes(&self) -> u64 {
         let rows = self.outline.rows;
-        Segment::<R>::most_bytes((rows.puts + rows.marks) as usize) as u64
+        Segment::<R>::most_bytes(rows.puts as usize, rows.marks as usize) as u64
     }
 }
 
@@ -578,7 +578,7 @@ impl<R: Row> Level<R> {
         let rows = self.slots[chunk].outline.rows;
         // An outline only claims its rows. They are as many once its chunk is read.
         let entries = &self.chunk(chunk, blocks)?.entries;
-        let mut segment = SegmentBuilder::new((rows.puts + rows.marks) as usize);
+        let mut segment = SegmentBuilder::new(rows.puts as usize, rows.marks as usize);
         let mut lists = Lists::default();
         let guard = Guard::new();
         for entry in entries {

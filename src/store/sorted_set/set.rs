@@ -65,6 +65,11 @@ impl<R: Row> SortedSet<R> {
         self.recent.iter().rev().chain(self.frozen.iter().rev())
     }
 
+    /// Whether there are any.
+    pub(crate) fn has_runs(&self) -> bool {
+        !(self.recent.is_empty() && self.frozen.is_empty())
+    }
+
     /// The number of rows in memory that are not in a level yet, with marks.
     pub(crate) fn memory_rows(&self) -> u64 {
         let mut rows = 0;
@@ -152,7 +157,7 @@ impl<R: Row> SortedSet<R> {
     /// The most memory that its segments take if all are in memory, in bytes, as if the rows of the runs were in
     /// segments too.
     pub(crate) fn segment_bytes(&self) -> u64 {
-        let mut bytes = Segment::<R>::most_bytes(self.memory_rows() as usize) as u64;
+        let mut bytes = Segment::<R>::most_bytes(self.memory_rows() as usize, 0) as u64;
         for SetLevel { level, .. } in &self.levels {
             bytes += level.segment_bytes();
         }
