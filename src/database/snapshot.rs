@@ -197,7 +197,7 @@ impl Snapshot {
     ///
     /// # Cost
     ///
-    /// Each core answers a share of the queries together, up to 1,024 of them. The queries of a share
+    /// Each core answers a share of the queries together, up to 8,192 of them. The queries of a share
     /// that need a scan have it in common.
     pub fn query_batch(&self, queries: &[Query]) -> Result<Vec<Matches>> {
         let reader = self.reader()?;

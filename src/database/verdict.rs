@@ -653,8 +653,8 @@ struct Committed<'a> {
 
 /// What is committed near to a document.
 struct CommittedNear<'a> {
-    /// All near fingerprints that the search needs, in order, perhaps without those none of whose documents is similar
-    /// enough. `None` if they are too many to be kept.
+    /// All near fingerprints that the search needs, in any order, perhaps without those none of whose documents is
+    /// similar enough. `None` if they are too many to be kept.
     fingerprints: Option<Vec<NearFingerprint>>,
     search: Search<'a>,
     /// The matches. `None` if they are to be found later, because they take much memory or cannot be verified.

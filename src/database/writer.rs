@@ -155,7 +155,8 @@ impl Writer {
     /// Submits a document from a task. The task waits while the queue is full, and its thread does not.
     ///
     /// The future gives the ticket, which is a future too: `writer.submit_async(..).await?.await?`. If it is
-    /// dropped before it gives the ticket, the document is not submitted.
+    /// dropped before the document is in the queue, the document is not submitted. There may be room for it at any
+    /// moment, so it may be in the queue although the future has not given the ticket yet.
     ///
     /// # Errors
     ///
