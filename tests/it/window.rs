@@ -317,6 +317,37 @@ fn a_scope_goes_as_a_whole_or_by_time() -> TestResult {
     Ok(())
 }
 
+/// For each block, the whole directory was gone through for documents without a fingerprint: of 50,000 documents each
+/// took 2.8 µs, and of 200,000 each took 16.
+#[test]
+fn an_expiry_by_scope_takes_as_long_for_each_document_of_many() -> TestResult {
+    let took = |documents: u64| -> Result<f64, Box<dyn std::error::Error>> {
+        let folder = Folder::in_memory()?;
+        let options = CreateOptions::new().scheme(Scheme::External).tiny_blocks();
+        let database = Database::create(folder.path("d.simdb"), &options)?;
+        let of_two =
+            |i: u64| document(i.to_string(), spread(i)).with_scope(["a", "b"][i as usize % 2]);
+        insert_all(&database, (0..documents).map(of_two))?;
+        let snapshot = database.snapshot()?;
+        let expiry = Expiry::new().scopes(["a"]);
+        let mut least = f64::MAX;
+        for _ in 0..3 {
+            let begun = Instant::now();
+            let listed = snapshot.to_expire(&expiry, |_| ControlFlow::Continue(()))?;
+            least = least.min(begun.elapsed().as_secs_f64());
+            assert_eq!(listed, documents / 2);
+        }
+        Ok(least / documents as f64)
+    };
+    let (few, many) = (took(50_000)?, took(200_000)?);
+    println!("{few} {many}");
+    assert!(
+        many < 3.0 * few,
+        "{few} s a document of few, {many} of many"
+    );
+    Ok(())
+}
+
 /// What others write between the steps is neither lost nor forgotten: new documents of the fingerprints that
 /// go, removals of documents that are about to go, replacements.
 #[test]

@@ -4,7 +4,9 @@
 //! list the documents that have a fingerprint. To go through all postings costs a fraction of what it costs to
 //! go through all documents. For documents without a fingerprint, the extents tell which blocks may have some.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -34,6 +36,8 @@ pub(super) struct Selection<'a> {
     /// The numbers of the documents that the postings list under the scopes, in order. `None` if all blocks
     /// are to be looked at.
     listed: Option<Vec<u64>>,
+    /// Numbers that no document of the scopes without a fingerprint has, as was found last.
+    all_posted: Cell<Range<u64>>,
     /// Documents from this number on came later, and stay.
     end: u64,
 }
@@ -62,6 +66,7 @@ impl<'a> Selection<'a> {
             conditions,
             bits: 0,
             listed: None,
+            all_posted: Cell::default(),
             end: view.state().counters.next_document,
         };
         let Some(scopes) = &conditions.scopes else {
@@ -155,8 +160,7 @@ impl<'a> Selection<'a> {
                         Some(&number) => documents.find(number, blocks)?,
                         None => documents.end(),
                     };
-                    let has_unposted = |extent: &Extent| extent.unposted & self.bits != 0;
-                    by_number.min(documents.next_wanted(position, has_unposted, blocks)?)
+                    by_number.min(self.next_unposted(view, position, low)?)
                 }
                 None => {
                     documents.next_wanted(position, |extent| self.may_be_older(extent), blocks)?
@@ -168,6 +172,32 @@ impl<'a> Selection<'a> {
                 Some(_) => position = documents.after(position, 1),
             }
         }
+    }
+}
+
+impl Selection<'_> {
+    /// The first block from a position on that may have documents of the scopes without a fingerprint. Documents from
+    /// there on have numbers from `low` on.
+    ///
+    /// Where there are few of them, or none, the whole directory would be gone through for each block.
+    fn next_unposted(&self, view: &View, position: Position, low: u64) -> Result<Position> {
+        let documents = &view.state().documents;
+        let blocks = view.document_blocks();
+        let mut known = self.all_posted.take();
+        if !known.contains(&low) {
+            let has_unposted = |extent: &Extent| extent.unposted & self.bits != 0;
+            let found = documents.next_wanted(position, has_unposted, blocks)?;
+            let before = documents.entry_before(found, blocks)?;
+            let end = match before {
+                _ if found == documents.end() => u64::MAX,
+                Some(before) => before.high + 1,
+                None => 0,
+            };
+            known = low..end;
+        }
+        let end = known.end;
+        self.all_posted.set(known);
+        Ok(position.max(documents.find(end, blocks)?))
     }
 }
 
