@@ -276,7 +276,11 @@ impl Writing<'_> {
                         length: before,
                         ..behind
                     };
-                    self.save_now_and_then(Some(out))?;
+                    // Behind the last record, the file may have to be ended still, and a run that goes on would pass
+                    // it over.
+                    if behind.input < file.inputs.end {
+                        self.save_now_and_then(Some(out))?;
+                    }
                 }
             }
             self.report(observe)?;
