@@ -1,6 +1,6 @@
 //! Dedup: the settings of a cleaning, its run, step by step, and the list of groups that cleans nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -344,8 +344,8 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// * [`Error::Input`](crate::Error::Input) if no input can be read, or one cannot be read twice, or changes
-    ///   meanwhile. Others that cannot be read are [told](DedupEvent::Failed) and left out.
+    /// * [`Error::Input`](crate::Error::Input) if no input can be read to its end, or one cannot be read twice, or
+    ///   changes meanwhile. Others that cannot be read are [told](DedupEvent::Failed) and left out.
     /// * [`Error::AlreadyExists`](crate::Error::AlreadyExists) if the output or another result is there already.
     /// * [`Error::Output`](crate::Error::Output) if one cannot be written.
     /// * [`Error::Interrupted`](crate::Error::Interrupted) if the caller ended it. The same call goes on.
@@ -508,7 +508,7 @@ impl Dedup {
     pub(super) fn ingest(
         &self,
         database: &Database,
-        unread: Records,
+        mut unread: Records,
         unjudged: Option<Unjudged>,
         observe: Observe<'_>,
     ) -> Result<BTreeSet<usize>> {
@@ -520,11 +520,13 @@ impl Dedup {
         if let Some(scheme) = self.scheme {
             ingest = ingest.scheme(scheme);
         }
+        let names = unread.names();
         let mut reading = Reading {
             paths: unread.paths().to_vec(),
             progress: unread.progress(),
             unjudged,
             left_out: BTreeSet::new(),
+            failed: None,
             observe,
         };
         let stop = self.stop.clone();
@@ -542,6 +544,14 @@ impl Dedup {
         self.stop.ensure_wanted()?;
         if !reading.left_out.is_empty() {
             remove_inputs(database, &reading.left_out).map_err(Error::of_file(database.path()))?;
+        }
+        if let Some(error) = reading.failed {
+            // One that is given twice is read once.
+            let left_out = reading.left_out.iter().map(|&index| &names[index]);
+            let left_out: HashSet<_> = left_out.collect();
+            if names.iter().all(|name| left_out.contains(name)) {
+                return Err(error);
+            }
         }
         Ok(reading.left_out)
     }
@@ -565,6 +575,8 @@ struct Reading<'r> {
     unjudged: Option<Unjudged>,
     /// The indices of those that cannot be read to their ends.
     left_out: BTreeSet<usize>,
+    /// Why the first of them cannot.
+    failed: Option<Error>,
     observe: Observe<'r>,
 }
 
@@ -591,6 +603,7 @@ impl Reading<'_> {
             } => {
                 let index = self.paths.iter().position(|known| known == path);
                 self.left_out.extend(index);
+                self.failed.get_or_insert_with(|| (*error).clone());
                 (self.observe)(DedupEvent::Failed { path, error });
             }
             // It was readable just now, and may be so again.

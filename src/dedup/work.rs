@@ -333,9 +333,12 @@ fn no_record_was_stored(folder: &Path) -> bool {
     }
 }
 
+/// Whether there is nothing in a database but which inputs cannot be read.
 fn is_empty_database(database: &Database) -> Result<bool> {
     let snapshot = database.snapshot()?;
-    Ok(snapshot.stats()?.documents == 0 && snapshot.sources()?.is_empty())
+    let sources = snapshot.sources()?;
+    let have_failed = sources.iter().all(|source| source.failed().is_some());
+    Ok(snapshot.stats()?.documents == 0 && have_failed)
 }
 
 /// Refuses results that could not get into their places at the end.

@@ -306,7 +306,7 @@ impl Records {
 
     /// The names of the sources: the absolute paths of files. `None` for an input that cannot be known again, or not be
     /// read.
-    pub(super) fn names(&mut self) -> Names {
+    pub(crate) fn names(&mut self) -> Names {
         if let Some(names) = &self.names {
             return names.clone();
         }

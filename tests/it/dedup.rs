@@ -755,6 +755,62 @@ fn a_stopped_run_goes_on_only_with_the_same_command_and_the_same_inputs() -> Tes
     Ok(())
 }
 
+/// A run whose only input cannot be read to its end was done, with no output.
+#[test]
+fn a_run_all_of_whose_inputs_fail_within_is_an_error_and_leaves_nothing() -> TestResult {
+    let folder = Folder::new()?;
+    let (lines, _) = odd_lines(500, &mut Random::new(4))?;
+    let whole = gzip(lines.concat().as_bytes())?;
+    let input = folder.file("a.jsonl.gz", &whole[..whole.len() / 2])?;
+    let other = folder.file("b.jsonl.gz", &whole[..whole.len() / 3])?;
+    let output = folder.path("out.jsonl.gz");
+    let mut cases = vec![
+        vec![&input],
+        vec![&input, &input],
+        vec![&input, &other, &input],
+    ];
+    let link = folder.path("link.jsonl.gz");
+    if cfg!(unix) {
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(&input, &link)?;
+        cases.push(vec![&input, &link]);
+    }
+    for inputs in cases {
+        let dedup = Dedup::new(&inputs, &output);
+        let mut told = 0;
+        let refused =
+            dedup.run(|event| told += u64::from(matches!(event, DedupEvent::Failed { .. })));
+        assert!(
+            matches!(refused, Err(Error::Input { .. })),
+            "{inputs:?}: {refused:?}"
+        );
+        assert!(told > 0 && !output.exists() && !dedup.work_folder().exists());
+        let refused = dedup.groups(|_| {}, |_| Ok(()));
+        assert!(
+            matches!(refused, Err(Error::Input { .. })),
+            "{inputs:?}: {refused:?}"
+        );
+    }
+    run!("dedup", &input, "--output", &output)
+        .expect(2)
+        .says("a.jsonl.gz");
+    // With one that can be read, it is told of and left out. When it is whole, it is read.
+    let good = folder.file("c.jsonl", lines.concat())?;
+    run!(
+        "dedup",
+        &input,
+        &good,
+        "--output",
+        folder.path("good.jsonl")
+    )
+    .expect(2);
+    assert!(folder.path("good.jsonl").exists());
+    fs::write(&input, &whole)?;
+    run!("dedup", &input, "--output", &output).expect(0);
+    assert!(!gunzip(&output)?.is_empty());
+    Ok(())
+}
+
 #[test]
 fn what_cannot_be_done_is_told() -> TestResult {
     let folder = Folder::new()?;
