@@ -56,6 +56,8 @@ pub(super) struct Sources {
     sources: Vec<Option<Source>>,
     /// Whether each is read now, or still has to be.
     is_read: Vec<bool>,
+    /// Whether what each had stored before is ignored, since it is read again.
+    ignores: Vec<bool>,
     /// Whether the database knows each.
     is_stored: Vec<bool>,
     /// Those that are to be committed.
@@ -104,6 +106,7 @@ impl Sources {
         let mut sources = Self {
             sources: vec![None; names.len()],
             is_read: vec![true; names.len()],
+            ignores: vec![false; names.len()],
             is_stored: stored.iter().map(Option::is_some).collect(),
             changed: BTreeSet::new(),
             knows_rejected,
@@ -158,7 +161,11 @@ impl Sources {
                 record.updated = now_seconds();
                 sources.changed.insert(index);
             }
-            ignored.add_all(&record.earlier);
+            // One that cannot be read further does not count again either.
+            if sources.is_read[index] && !record.earlier.is_empty() {
+                ignored.add_all(&record.earlier);
+                sources.ignores[index] = true;
+            }
             sources.sources[index] = Some(Source {
                 name: name.to_vec(),
                 record,
@@ -199,8 +206,10 @@ impl Sources {
     /// Notes how many documents were stored before a transaction that begins, while sources were read again.
     pub(super) fn begin_transaction(&self) {
         let mut stored = 0;
-        for source in self.sources.iter().flatten() {
-            if !source.record.earlier.is_empty() {
+        for (source, ignores) in self.sources.iter().zip(&self.ignores) {
+            if let Some(source) = source
+                && *ignores
+            {
                 stored += source.record.numbers.count();
             }
         }
@@ -420,6 +429,10 @@ impl Run {
             Resumed::Continued | Resumed::Grown => {
                 // The last line is read once more.
                 old.totals.take_out(&mem::take(&mut old.last_line));
+                // Once it was read to its end, what was stored before counts.
+                if old.ended {
+                    old.earlier = Numbers::default();
+                }
                 SourceRecord {
                     run: self.number,
                     command: self.command,

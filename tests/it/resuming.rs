@@ -784,3 +784,66 @@ fn reading_one_of_several_inputs_again_gives_the_verdicts_of_the_first_time() ->
     }
     Ok(())
 }
+
+/// While an input is read again, what the first reading and those after it had stored does not count yet. When the input
+/// grew later, that did not count for its new records either.
+#[test]
+fn what_is_added_behind_a_second_reading_is_compared_with_all_that_is_stored() -> TestResult {
+    let added = line("added", 0xff_0001, 0);
+    for policy in ["link", "skip", "replace"] {
+        let options = ["--on-duplicate", policy, "--json"];
+        let folder = Folder::new()?;
+        let path = folder.path("d.simdb");
+        let input = folder.file("a.jsonl", line("a", 1 << 40, 0))?;
+        let other = folder.file("b.jsonl", line("b", 0xff_0000, 0))?;
+        let mut both = simdb();
+        both.arg("ingest")
+            .args([&path, &input, &other])
+            .args(options);
+        both.args(["--max-distance", "3"]);
+        Ran::from(both.stdin(Stdio::null()).output()?).expect(0);
+        ran(&path, &input, &[&options[..], &["--again"]].concat())?.expect(0);
+        File::options()
+            .append(true)
+            .open(&input)?
+            .write_all(added.as_bytes())?;
+        let grown = ran(&path, &input, &options)?.expect(0);
+        assert_eq!(grown.last()?["duplicates"], 1, "{policy}");
+
+        // Of standard input, what it has no more is stored all the same.
+        let feed = |text: &str, restarts: bool| {
+            let mut command = simdb();
+            command.arg("ingest").arg(folder.path("feed.simdb"));
+            command.args(["-", "--source", "feed", "--max-distance", "3"]);
+            command.args(options).args(restarts.then_some("--restart"));
+            run_with_input(&mut command, text.as_bytes())
+        };
+        feed(&line("b", 0xff_0000, 0), false)?.expect(0);
+        let other = line("c", 1 << 50, 0);
+        feed(&other, true)?.expect(0);
+        let grown = feed(&(other + &added), false)?.expect(0);
+        assert_eq!(grown.last()?["duplicates"], 1, "{policy}");
+
+        // One that cannot be read to its end the second time keeps nothing from being compared with others.
+        let path = folder.path("failed.simdb");
+        let whole = gzip(&line("a", 1 << 40, 0))?;
+        let input = folder.file("a.jsonl.gz", &whole)?;
+        let ingest = |inputs: [&Path; 2], option: Option<&str>| {
+            let mut command = simdb();
+            command.arg("ingest").arg(&path).args(inputs);
+            command
+                .args(["--max-distance", "3"])
+                .args(options)
+                .args(option);
+            command.stdin(Stdio::null()).output().map(Ran::from)
+        };
+        let other = folder.file("b.jsonl", line("b", 0xff_0000, 0))?;
+        ingest([&input, &other], None)?.expect(0);
+        fs::write(&input, &whole[..whole.len() - 3])?;
+        ran(&path, &input, &[&options[..], &["--again"]].concat())?.expect(2);
+        let added = folder.file("c.jsonl", &added)?;
+        let new = ingest([&input, &added], None)?.expect(2);
+        assert_eq!(new.last()?["duplicates"], 1, "{policy}");
+    }
+    Ok(())
+}
