@@ -151,10 +151,14 @@ impl Sources {
                 };
                 let later = stored_later(of_runs, &stored.record);
                 record.earlier.add_all(&later);
+            }
+            if matches!(resumed, Resumed::Again | Resumed::New)
+                && record.counted > 0
+                && let Some(stored) = stored
                 // What cannot be read is met again.
-                if let Ok(Standing::Changed) = records.standing(index, stored) {
-                    record.counted = 0;
-                }
+                && let Ok(Standing::Changed) = records.standing(index, stored)
+            {
+                record.counted = 0;
             }
             if !sources.is_read[index] && record.updated + DAY_SECONDS < now_seconds() {
                 // So that sources that nobody gives any more are known by their age.
@@ -233,12 +237,13 @@ impl Sources {
         position.note_in(record);
         // A last line that is left is to be counted when it is read as a whole.
         let is_left = position.is_last_line && totals.documents == 0;
-        if self.counts {
+        record.ended = has_ended;
+        record.totals.add_all(&totals);
+        // Where no record was one, most likely it is read in a wrong way.
+        if self.counts && record.totals.documents > 0 {
             let counted = position.number() - u64::from(is_left);
             record.counted = record.counted.max(counted);
         }
-        record.ended = has_ended;
-        record.totals.add_all(&totals);
         if position.is_last_line {
             record.last_line.add_all(&totals);
         }
@@ -312,7 +317,12 @@ impl Sources {
             if is_misread || !has_begun && !self.is_read[index] {
                 // Most likely it was read in a wrong way. It is to be read when the command is mended. Or nothing of it
                 // could be read.
-                txn.forget_source(&source.name)?;
+                match to_be_read(source) {
+                    Some(source) => txn.set_source(&source)?,
+                    None => {
+                        txn.forget_source(&source.name)?;
+                    }
+                }
             } else {
                 txn.set_source(source)?;
             }
@@ -402,6 +412,7 @@ impl Run {
         let mut old = stored.record.clone();
         match resumed {
             Resumed::New => SourceRecord {
+                identity: old.identity,
                 earlier: old.earlier,
                 counted: old.counted,
                 ..new
@@ -416,6 +427,7 @@ impl Run {
                 };
                 earlier.add_all(&old.numbers);
                 SourceRecord {
+                    identity: old.identity,
                     earlier,
                     counted: old.counted,
                     ..new
@@ -475,6 +487,26 @@ pub(super) fn resume(records: &mut Records, snapshot: &Snapshot) -> Result<Vec<R
         all.push(resumed);
     }
     Ok(all)
+}
+
+/// A source that is to be read from its beginning, with what is known of earlier readings. It belongs to no run that was
+/// stopped. `None` if nothing is known.
+fn to_be_read(source: &Source) -> Option<Source> {
+    let record = &source.record;
+    if record.earlier.is_empty() && record.counted == 0 {
+        return None;
+    }
+    Some(Source {
+        name: source.name.clone(),
+        record: SourceRecord {
+            run: record.run,
+            identity: record.identity,
+            updated: now_seconds(),
+            earlier: record.earlier.clone(),
+            counted: record.counted,
+            ..SourceRecord::default()
+        },
+    })
 }
 
 /// The numbers of the documents that each run has stored, by the number of the run.

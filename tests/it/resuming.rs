@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -11,7 +12,8 @@ use std::time::{Duration, Instant};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;
-use simdb::Database;
+use simdb::ingest::{Event, Ingest, Ingested, InputFormat, ReadOptions, Records, Reread};
+use simdb::{CreateOptions, Database, Policy, Scheme};
 
 use crate::support::random::Random;
 use crate::support::{Folder, Ran, TestResult, assert_sound, run, run_with_input, simdb};
@@ -844,6 +846,57 @@ fn what_is_added_behind_a_second_reading_is_compared_with_all_that_is_stored() -
         let added = folder.file("c.jsonl", &added)?;
         let new = ingest([&input, &added], None)?.expect(2);
         assert_eq!(new.last()?["duplicates"], 1, "{policy}");
+    }
+    Ok(())
+}
+
+/// An input that could not be opened when its turn came was forgotten, and what it had been counted for was counted
+/// once more. So was one that was read in a wrong way.
+#[test]
+fn an_input_that_cannot_be_read_again_just_now_keeps_what_is_known_of_it() -> TestResult {
+    let folder = Folder::new()?;
+    let (a, twin, x) = (
+        line("a", 0b1, 0),
+        line("twin", 0b11, 0),
+        line("x", 0xffff_0000, 0),
+    );
+    let (input, other) = (folder.path("a.jsonl"), folder.file("x.jsonl", x)?);
+    let ingest = |database: &Database, inputs: &[&PathBuf], format, reread, is_there: bool| {
+        fs::write(&input, [&a[..], &twin].concat())?;
+        let records = Records::open(inputs, ReadOptions::new().format(format))?;
+        let ingest = Ingest::new(database).reread(reread);
+        let ingest = ingest.policy(Policy::skip().near(3).touch(true));
+        let ingested = ingest.run(records, |event| {
+            // It is told how all are read before the first one is.
+            if matches!(event, Event::Source { .. }) && !is_there {
+                _ = fs::remove_file(&input);
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok::<Ingested, Box<dyn std::error::Error>>(ingested)
+    };
+    for (reread, format, is_there) in [
+        (Reread::Ended, InputFormat::Jsonl, false),
+        (Reread::All, InputFormat::Jsonl, false),
+        (Reread::Ended, InputFormat::Tsv, true),
+    ] {
+        let path = folder.path(&format!("{reread:?}-{is_there}.simdb"));
+        let database = Database::create(&path, &CreateOptions::new().scheme(Scheme::External))?;
+        let jsonl = InputFormat::Jsonl;
+        let first = ingest(&database, &[&other, &input], jsonl, Reread::Nothing, true)?;
+        assert_eq!((first.now.documents, first.now.duplicates), (3, 1));
+        // It is no run that was stopped. So everything is read again each time.
+        for _ in 0..2 {
+            let again = ingest(&database, &[&other, &input], format, reread, is_there)?;
+            let read = if is_there { 0 } else { 1 };
+            assert_eq!(again.now.documents, read, "{reread:?} {format:?}");
+            assert_eq!(again.failed, u64::from(!is_there));
+        }
+        let back = ingest(&database, &[&input], jsonl, Reread::Nothing, true)?;
+        let read = (back.now.documents, back.now.duplicates);
+        assert_eq!(read, (2, 1), "{reread:?} {format:?}");
+        let stored = database.snapshot()?.get("a")?.ok_or("it is stored")?;
+        assert_eq!(stored.repeats(), 1, "{reread:?} {format:?}");
     }
     Ok(())
 }
