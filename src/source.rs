@@ -414,7 +414,8 @@ impl Numbers {
 #[derive(Debug, Default)]
 pub(crate) struct Ignored {
     pub(crate) numbers: Numbers,
-    /// How many documents were stored since then, before the open transaction.
+    /// How many documents were stored since then, before the open transaction. If that began before, this is less than
+    /// 0, and wraps.
     pub(crate) stored: AtomicU64,
 }
 
@@ -422,7 +423,8 @@ impl Ignored {
     /// Whether a document was stored by a record that comes later, as far as can be told: if as many were stored before
     /// it as now or more.
     pub(crate) fn is_of_later_record(&self, number: u64, stored_in_transaction: u64) -> bool {
-        let stored = self.stored.load(Ordering::Relaxed) + stored_in_transaction;
+        let before = self.stored.load(Ordering::Relaxed);
+        let stored = before.wrapping_add(stored_in_transaction);
         self.numbers.before(number) > stored
     }
 }

@@ -143,7 +143,7 @@ impl WriteTxn {
     }
 
     /// The number of documents that it has stored.
-    pub(super) fn stored(&self) -> u64 {
+    pub(crate) fn stored(&self) -> u64 {
         self.writer.reader().counters().next_document - self.first_number
     }
 

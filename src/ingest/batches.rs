@@ -175,6 +175,10 @@ impl<'i> Batches<'i> {
 
     fn take_chunk(&mut self, chunk: Vec<Step>) -> Result<()> {
         for mut step in chunk {
+            let stored = self.txn.as_ref().map_or(0, WriteTxn::stored);
+            if self.sources.go_to(&step.position, stored) {
+                self.policy = self.policy.clone().ignoring(self.sources.ignored());
+            }
             let was_counted = self.sources.was_counted(&step.position);
             if was_counted != self.policy.counted_before {
                 // What waits was decided about otherwise.

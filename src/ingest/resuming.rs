@@ -64,8 +64,14 @@ pub(super) struct Sources {
     changed: BTreeSet<usize>,
     /// Whether an input is known again of which every record was rejected.
     knows_rejected: bool,
-    /// The documents that earlier readings have stored, of the sources that are read again.
+    /// The source that is being read.
+    at: usize,
+    /// The documents that earlier readings have stored, of the sources that are read again from there on.
     ignored: Arc<Ignored>,
+    /// Their numbers, for each [`STRIDE`]th source.
+    ignored_from: Vec<Numbers>,
+    /// How many documents these sources had stored again when the run began, for each source and for the end.
+    stored_from: Vec<u64>,
     /// Whether documents that are not stored are counted in others.
     counts: bool,
     /// What was read of inputs whose place is not kept.
@@ -73,6 +79,9 @@ pub(super) struct Sources {
     /// The numbers of inputs that are not read, since they are the same, or are given twice.
     unchanged: u64,
 }
+
+/// For each source of so many it is kept what is ignored from there on.
+const STRIDE: usize = 64;
 
 /// That a source was given again without being read is noted once a day.
 const DAY_SECONDS: i64 = 86_400;
@@ -110,12 +119,14 @@ impl Sources {
             is_stored: stored.iter().map(Option::is_some).collect(),
             changed: BTreeSet::new(),
             knows_rejected,
+            at: 0,
             ignored: Arc::default(),
+            ignored_from: Vec::new(),
+            stored_from: Vec::new(),
             counts,
             unknown: Totals::default(),
             unchanged: 0,
         };
-        let mut ignored = Numbers::default();
         // What all sources have stored, once one of them is read again.
         let mut of_runs = None;
         let mut resumptions = Vec::new();
@@ -167,7 +178,6 @@ impl Sources {
             }
             // One that cannot be read further does not count again either.
             if sources.is_read[index] && !record.earlier.is_empty() {
-                ignored.add_all(&record.earlier);
                 sources.ignores[index] = true;
             }
             sources.sources[index] = Some(Source {
@@ -175,16 +185,84 @@ impl Sources {
                 record,
             });
         }
-        sources.ignored = Arc::new(Ignored {
-            numbers: ignored,
-            ..Ignored::default()
-        });
+        sources.note_ignored();
         Ok((sources, resumptions))
     }
 
-    /// The documents that earlier readings have stored, of the sources that are read again.
+    /// The documents that earlier readings have stored, of the sources that are read again and have not ended.
     pub(super) fn ignored(&self) -> Arc<Ignored> {
         self.ignored.clone()
+    }
+
+    /// Notes what is ignored while each source is read.
+    fn note_ignored(&mut self) {
+        let mut numbers = Numbers::default();
+        let mut stored = 0;
+        self.stored_from.push(stored);
+        for index in (0..self.sources.len()).rev() {
+            self.add_earlier(index, &mut numbers);
+            stored += self.stored_again_by(index);
+            self.stored_from.push(stored);
+            if index.is_multiple_of(STRIDE) {
+                self.ignored_from.push(numbers.clone());
+            }
+        }
+        self.ignored_from.reverse();
+        self.stored_from.reverse();
+        self.ignored = Arc::new(Ignored {
+            numbers,
+            ..Ignored::default()
+        });
+    }
+
+    fn add_earlier(&self, index: usize, numbers: &mut Numbers) {
+        if let Some(source) = &self.sources[index]
+            && self.ignores[index]
+        {
+            numbers.add_all(&source.record.earlier);
+        }
+    }
+
+    /// Notes that a record of a source comes next, and how many documents the open transaction has stored. Returns
+    /// whether other documents are ignored from there on: those of a source count once it has ended.
+    pub(super) fn go_to(&mut self, position: &Position, stored_in_transaction: u64) -> bool {
+        let at = position.index();
+        if at == self.at || self.ignored.numbers.is_empty() {
+            return false;
+        }
+        self.at = at;
+        let next = at.next_multiple_of(STRIDE);
+        let mut numbers = match self.ignored_from.get(next / STRIDE) {
+            Some(numbers) => numbers.clone(),
+            None => Numbers::default(),
+        };
+        for index in at..next.min(self.sources.len()) {
+            self.add_earlier(index, &mut numbers);
+        }
+        self.ignored = Arc::new(Ignored {
+            numbers,
+            ..Ignored::default()
+        });
+        let stored = self.stored_again().wrapping_sub(stored_in_transaction);
+        self.ignored.stored.store(stored, Ordering::Relaxed);
+        true
+    }
+
+    /// How many documents were stored while the sources were read again that have not ended.
+    fn stored_again(&self) -> u64 {
+        match self.stored_from.get(self.at + 1) {
+            // Those behind it wait for their turn.
+            Some(behind) => behind + self.stored_again_by(self.at),
+            None => 0,
+        }
+    }
+
+    /// How many documents were stored while a source was read, if it is read again.
+    fn stored_again_by(&self, index: usize) -> u64 {
+        match &self.sources[index] {
+            Some(source) if self.ignores[index] => source.record.numbers.count(),
+            _ => 0,
+        }
     }
 
     /// What was done: what was read `now`, what all inputs hold, and how many could not be read.
@@ -209,14 +287,7 @@ impl Sources {
 
     /// Notes how many documents were stored before a transaction that begins, while sources were read again.
     pub(super) fn begin_transaction(&self) {
-        let mut stored = 0;
-        for (source, ignores) in self.sources.iter().zip(&self.ignores) {
-            if let Some(source) = source
-                && *ignores
-            {
-                stored += source.record.numbers.count();
-            }
-        }
+        let stored = self.stored_again();
         self.ignored.stored.store(stored, Ordering::Relaxed);
     }
 

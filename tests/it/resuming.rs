@@ -900,3 +900,41 @@ fn an_input_that_cannot_be_read_again_just_now_keeps_what_is_known_of_it() -> Te
     }
     Ok(())
 }
+
+/// What is ignored while one input is read again was ignored while those after it were read, too. So a record that is near
+/// to one of an input that was not given any more was stored as new.
+#[test]
+fn what_is_ignored_for_an_input_counts_for_those_behind_it() -> TestResult {
+    for policy in ["link", "skip", "replace"] {
+        for batch in ["1", "1000"] {
+            let folder = Folder::new()?;
+            let path = folder.path("d.simdb");
+            let a = folder.file("a.jsonl", line("a", 0xff << 40, 0))?;
+            let b = folder.file("b.jsonl", line("b", 0xff_0000, 0))?;
+            let records = [
+                line("c", 0xff_0001, 0),
+                line("d", 0xff << 50, 0),
+                line("e", 0x1ff << 50, 0),
+            ];
+            let c = folder.file("c.jsonl", records.concat())?;
+            let f = folder.file("f.jsonl", line("f", 0xff_0011, 0))?;
+            let ingest = |inputs: &[&Path], option: Option<&str>| {
+                let mut command = simdb();
+                command.arg("ingest").arg(&path).args(inputs).args(option);
+                command.args(["--max-distance", "3", "--on-duplicate", policy, "--json"]);
+                command.args(["--batch", batch]).stdin(Stdio::null());
+                let ran = Ran::from(command.output()?).expect(0);
+                Ok::<Value, Box<dyn std::error::Error>>(ran.last()?["duplicates"].take())
+            };
+            assert_eq!(ingest(&[&a, &b, &c], None)?, 2, "{policy}");
+            let stored = keys(&path)?;
+            // The first time, c was near to b, and e near to d.
+            for option in ["--again", "--restart"] {
+                assert_eq!(ingest(&[&a, &c], Some(option))?, 2, "{policy} {option}");
+                assert_eq!(keys(&path)?, stored, "{policy} {option}");
+            }
+            assert_eq!(ingest(&[&a, &f], Some("--again"))?, 1, "{policy} {batch}");
+        }
+    }
+    Ok(())
+}
