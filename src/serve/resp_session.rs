@@ -26,7 +26,7 @@ use super::server::{Counted, Sessions, SharedWriter};
 use super::socket::{identity_of, wait_for};
 use crate::database::{Database, Ticket};
 use crate::document::Document;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::process::Kept;
 
 /// So many bytes of requests are read before they are done.
@@ -273,7 +273,11 @@ impl<'s> RespSession<'s> {
             Call::Overlap(text, query) => {
                 let sessions = self.sessions;
                 let snapshot = database.snapshot()?;
-                let overlap = snapshot.overlap_with(text, query, |_, _| sessions.flow())?;
+                let overlap = snapshot.overlap_with(text, query, |_, _| sessions.flow());
+                let overlap = overlap.map_err(|error| match error {
+                    Error::Interrupted => Error::Closed,
+                    error => error,
+                })?;
                 write_overlap(&overlap, &mut self.outgoing.answers);
             }
             Call::Get(key) => {
@@ -282,7 +286,16 @@ impl<'s> RespSession<'s> {
             }
             Call::Expire(expiry) => {
                 let sessions = self.sessions;
-                let deleted = database.expire(expiry, |_| sessions.flow())?;
+                let mut is_cut_short = false;
+                let deleted = database.expire(expiry, |_| {
+                    let flow = sessions.flow();
+                    is_cut_short = flow.is_break();
+                    flow
+                })?;
+                // Whoever opens the database next deletes the rest, when the client asks again.
+                if is_cut_short {
+                    return Err(Error::Closed);
+                }
                 self.outgoing.answers.integer(deleted.cast_signed());
             }
             Call::Flush => {

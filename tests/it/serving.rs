@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,8 +20,8 @@ use simdb::{
 
 use crate::support::random::{Random, amount, seed_or};
 use crate::support::{
-    Folder, LIMIT, Ran, TestResult, assert_sound, document, run, run_with_input, simdb, wait_until,
-    within,
+    Folder, LIMIT, Ran, TestResult, assert_sound, document, insert_all, run, run_with_input, simdb,
+    wait_until, within,
 };
 
 /// So long clients wait in vain in a test that is about waiting in vain.
@@ -1189,6 +1189,49 @@ fn a_request_that_was_read_is_answered_when_the_owner_ends() -> TestResult {
         "{answered} of {documents}"
     );
     assert!(begun.elapsed() < LIMIT);
+    Ok(())
+}
+
+/// The number of what had been deleted so far was sent as if that were all, and an overlap that was ended as an error.
+/// Nobody sent the request again.
+#[test]
+fn an_answer_that_the_end_of_the_owner_cuts_short_is_not_sent() -> TestResult {
+    const DOCUMENTS: u64 = 60;
+    let folder = Folder::in_memory()?;
+    let overlapping = Database::create(folder.path("overlapping.simdb"), &CreateOptions::new())?;
+    let text: String = (0..3_000)
+        .map(|i| format!("Sentence {i} of {i}. "))
+        .collect();
+    // The owner ends as soon as it was asked so often whether it does.
+    let is_ended_at = |database: &Database, request: &str, most: u64| -> simdb::Result<String> {
+        let asked = AtomicU64::new(0);
+        let server = database.serve()?;
+        let server = server.stop_when(move || asked.fetch_add(1, Ordering::Relaxed) >= most);
+        let answer = say(database.path(), request.as_bytes());
+        drop(server);
+        Ok(answer.unwrap_or_default())
+    };
+    let (mut cut, mut whole) = (0, 0);
+    for most in 0..100 {
+        let database = folder.tiny_database(&format!("{most}.simdb"))?;
+        insert_all(
+            &database,
+            (0..DOCUMENTS).map(|number| document(key(number), far(number))),
+        )?;
+        let expire = request(&["SIM.EXPIRE", "BEFORE", "10"]);
+        let expired = is_ended_at(&database, &expire, most)?;
+        let left = database.snapshot()?.stats()?.documents;
+        cut += u64::from(expired.is_empty() && (1..DOCUMENTS).contains(&left));
+        whole += u64::from(!expired.is_empty());
+        assert!(
+            expired.is_empty() || expired == format!(":{DOCUMENTS}\r\n"),
+            "{most}: {expired:?} with {left} left"
+        );
+        let overlap = request(&["SIM.OVERLAP", &text]);
+        let overlap = is_ended_at(&overlapping, &overlap, most)?;
+        assert!(!overlap.starts_with('-'), "{most}: {overlap:?}");
+    }
+    assert!(cut > 3 && whole > 3, "{cut} cut, {whole} whole");
     Ok(())
 }
 
