@@ -672,10 +672,10 @@ impl Shared {
                     .wait_until(state, end.map_or(look, |end| end.min(look)));
                 continue;
             }
-            state.is_driven = true;
-            let stepped = self.step(state, end);
-            state.is_driven = false;
-            self.changed.notify_all();
+            let stepped = {
+                let driving = Driving::begin(state, &self.changed);
+                self.step(driving.state, end)
+            };
             match stepped {
                 // Who waits for a while looks by itself.
                 Err(_) if end.is_some() => return Ok(false),
@@ -787,6 +787,26 @@ impl Shared {
         let answered = self.drive(&mut state, |state| state.waiting.is_empty(), None);
         state.stream = None;
         answered.map(drop)
+    }
+}
+
+/// That a thread sends and receives for all, until this is dropped, also by a panic of what the caller has handed in.
+struct Driving<'d, 's> {
+    state: &'d mut MutexGuard<'s, State>,
+    changed: &'d Condvar,
+}
+
+impl<'d, 's> Driving<'d, 's> {
+    fn begin(state: &'d mut MutexGuard<'s, State>, changed: &'d Condvar) -> Self {
+        state.is_driven = true;
+        Self { state, changed }
+    }
+}
+
+impl Drop for Driving<'_, '_> {
+    fn drop(&mut self) {
+        self.state.is_driven = false;
+        self.changed.notify_all();
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -1232,6 +1233,36 @@ fn an_answer_that_the_end_of_the_owner_cuts_short_is_not_sent() -> TestResult {
         assert!(!overlap.starts_with('-'), "{most}: {overlap:?}");
     }
     assert!(cut > 3 && whole > 3, "{cut} cut, {whole} whole");
+    Ok(())
+}
+
+/// A panic left the mark that somebody sends and receives for all. So everybody else waited for ever.
+#[test]
+fn a_panic_of_whoever_waits_keeps_nobody_else_waiting() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let owner = Owner::start(&path, &[])?;
+    let panics = Arc::new(AtomicBool::new(false));
+    let options = ClientOptions::new().timeout(SHORT).stop_when({
+        let panics = panics.clone();
+        move || match panics.load(Ordering::Relaxed) {
+            true => panic!("mine"),
+            false => false,
+        }
+    });
+    let client = Client::connect(&path, &options)?;
+    owner.signal(libc::SIGSTOP)?;
+    let submitted = client.submit(&document("a", 1), &Policy::skip())?;
+    panics.store(true, Ordering::Relaxed);
+    // Once nothing has come for a while, it is asked whether anybody is there, and meanwhile, whether to stop.
+    let waited = catch_unwind(AssertUnwindSafe(|| submitted.wait_for(LIMIT)));
+    let panic = waited.err().ok_or("it waits in vain")?;
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"mine"));
+    panics.store(false, Ordering::Relaxed);
+    owner.signal(libc::SIGCONT)?;
+    let found = within(LIMIT, move || client.get("a"))?;
+    assert_eq!(found, Some(document("a", 1)));
+    assert!(owner.end()?);
     Ok(())
 }
 
