@@ -17,7 +17,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::PollFlags;
 
 use super::call::{add_request, expire_request, plain_request, query_request};
-use super::caller::{receive_some, send_some};
+use super::caller::{receive_some, send_more};
 use super::find_server::Started;
 use super::find_server::{
     ClientOptions, LOOK, PAUSE, Unserved, find_server, find_server_once, is_anybody_there,
@@ -149,6 +149,7 @@ impl Client {
         let state = State {
             stream: Some(stream),
             outgoing: Vec::new(),
+            sent: 0,
             incoming: Vec::new(),
             scan: AnswerScan::default(),
             waiting: VecDeque::new(),
@@ -492,6 +493,8 @@ struct State {
     stream: Option<Arc<Kept<UnixStream>>>,
     /// What is to be sent by this connection.
     outgoing: Vec<u8>,
+    /// So many bytes of that are sent.
+    sent: usize,
     incoming: Vec<u8>,
     scan: AnswerScan,
     /// What was not answered, in its order.
@@ -524,6 +527,7 @@ impl State {
     fn lose(&mut self) {
         self.stream = None;
         self.outgoing.clear();
+        self.sent = 0;
         self.incoming.clear();
         self.scan = AnswerScan::default();
         self.lost += 1;
@@ -555,16 +559,9 @@ impl State {
         let Some(stream) = self.stream.clone() else {
             return;
         };
-        let mut sent = 0;
-        while sent < self.outgoing.len() {
-            match send_some(&stream, &self.outgoing[sent..]) {
-                Ok(more @ 1..) => sent += more,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                _ => return self.lose(),
-            }
+        if send_more(&stream, &mut self.outgoing, &mut self.sent).is_err() {
+            self.lose();
         }
-        self.outgoing.drain(..sent);
     }
 
     /// Receives what has come, and gives it to those who wait. Says so if it is no answer.
@@ -626,7 +623,7 @@ impl Shared {
             request,
             place: place.clone(),
         });
-        if at_once || state.outgoing.len() >= MOST_UNSENT {
+        if at_once || state.outgoing.len() - state.sent >= MOST_UNSENT {
             state.send();
         }
         if state.stream.is_none() {

@@ -1,7 +1,6 @@
 //! The answers that a client of RESP has not got yet. They are sent by the thread of the client, or, when one verdict
 //! is all that is waited for, by the thread of the writer.
 
-use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,7 +8,7 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex};
 
 use super::call::Refusal;
-use super::caller::send_some;
+use super::caller::send_more;
 use super::reply::write_verdict;
 use super::resp::Answers;
 use super::server::Counted;
@@ -17,12 +16,11 @@ use crate::database::Verdict;
 use crate::error::{Error, ErrorKind, Result};
 use crate::process::Kept;
 
-/// So much memory (bytes) is kept for the answers to come.
-const MOST_KEPT: usize = 1 << 20;
-
 pub(super) struct Outgoing {
     stream: Arc<Kept<UnixStream>>,
     pub(super) answers: Answers,
+    /// So many bytes of the answers are sent.
+    sent: usize,
     /// When the client has read anything last.
     pub(super) read_last: Instant,
     /// Whether the client reads nothing any more. What it has sent before it went is done all the same.
@@ -37,6 +35,7 @@ impl Outgoing {
         Self {
             stream,
             answers: Answers::new(),
+            sent: 0,
             read_last: Instant::now(),
             is_gone: false,
         }
@@ -65,26 +64,22 @@ impl Outgoing {
     /// Sends as much as is possible without waiting. To a client that has gone nothing is sent.
     pub(super) fn send(&mut self) {
         let bytes = self.answers.bytes();
-        let mut sent = 0;
-        while sent < bytes.len() && !self.is_gone {
-            match send_some(&self.stream, &bytes[sent..]) {
-                Ok(more @ 1..) => {
-                    sent += more;
-                    self.read_last = Instant::now();
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                _ => self.is_gone = true,
+        if !self.is_gone {
+            match send_more(&self.stream, bytes, &mut self.sent) {
+                Ok(true) => self.read_last = Instant::now(),
+                Ok(false) => {}
+                Err(_) => self.is_gone = true,
             }
         }
         if self.is_gone {
-            sent = bytes.len();
-        }
-        bytes.drain(..sent);
-        // A large answer is not remembered for ever.
-        if bytes.is_empty() && bytes.capacity() > MOST_KEPT {
             *bytes = Vec::new();
+            self.sent = 0;
         }
+    }
+
+    /// The number of bytes that are still to be sent.
+    pub(super) fn unsent(&mut self) -> usize {
+        self.answers.bytes().len() - self.sent
     }
 }
 

@@ -110,7 +110,7 @@ impl<'s> RespSession<'s> {
                 self.outgoing.send();
                 drop(answering);
             }
-            let unsent = self.outgoing.answers.bytes().len();
+            let unsent = self.outgoing.unsent();
             if !all_taken && unsent < MOST_UNSENT {
                 continue;
             }
@@ -138,7 +138,7 @@ impl<'s> RespSession<'s> {
     /// The ticket of a client that waits for one verdict and nothing else.
     fn only_verdict(&mut self, all_taken: bool) -> Option<Ticket> {
         let is_alone = all_taken && self.pending.len() == 1 && !self.is_at_end && !self.ends;
-        if !is_alone || !self.outgoing.answers.bytes().is_empty() {
+        if !is_alone || self.outgoing.unsent() > 0 {
             return None;
         }
         match self.pending.pop_front() {
@@ -178,7 +178,7 @@ impl<'s> RespSession<'s> {
         let mut all_taken = false;
         let incoming = mem::take(&mut self.incoming);
         let mut at = 0;
-        while !self.ends && self.outgoing.answers.bytes().len() < MOST_UNSENT {
+        while !self.ends && self.outgoing.unsent() < MOST_UNSENT {
             match find_request(&incoming[at..]) {
                 Ok(Some(found)) => {
                     let bytes = &incoming[at..];
@@ -434,7 +434,7 @@ impl<'s> RespSession<'s> {
 
     /// Waits until the client sends something, or reads what was sent to it.
     fn wait(&mut self) -> Result<(), Ended> {
-        let unsent = self.outgoing.answers.bytes().len();
+        let unsent = self.outgoing.unsent();
         if unsent == 0 {
             self.outgoing.read_last = Instant::now();
         }
