@@ -396,6 +396,8 @@ where
     /// Reads the blocks of the ranges that are not in memory. If enough of a chunk was read, its segment is made, and
     /// the next ranges are read there.
     fn read_absent(&mut self) {
+        // So there is room for what is placed next.
+        self.give_placed();
         let mut absent = std::mem::take(&mut self.absent);
         absent.sort_unstable_by_key(|of| {
             let level = std::ptr::from_ref(of.level).addr();
