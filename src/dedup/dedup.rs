@@ -400,8 +400,9 @@ impl Dedup {
         let mut layout = Layout::new(self, records)?;
         let (database, known, left_out) = self.read(work, records, observe)?;
         if work.state.decided.is_none() {
+            let known = known.as_ref();
             let mut totals =
-                verdicts::decide(self, work, &layout, &database, known.as_ref(), observe)?;
+                verdicts::decide(self, work, &layout, &left_out, &database, known, observe)?;
             totals.failed = (records.failed().len() + left_out.len()) as u64;
             work.state.decided = Some(totals);
             work.state.left_out = left_out;

@@ -1,6 +1,7 @@
 //! Verdicts: which records are removed, and in favour of which. The places of all records that do not get into the
 //! output, read in their order.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom, Write};
 use std::mem;
@@ -52,11 +53,13 @@ pub(super) enum SurvivorId<'v> {
     Known(&'v [u8]),
 }
 
-/// Decides which records are removed, and writes their places and the list of them into the folder of the work.
+/// Decides which records are removed, and writes their places and the list of them into the folder of the work. Records of
+/// the inputs that are left out, by their indexes, are not counted.
 pub(super) fn decide(
     dedup: &Dedup,
     work: &Work,
     layout: &Layout,
+    left_out: &BTreeSet<usize>,
     database: &Database,
     known: Option<&Database>,
     observe: Observe<'_>,
@@ -93,18 +96,19 @@ pub(super) fn decide(
             totals.rejected += source.totals().rejected;
         }
     }
-    let mut left_out: Vec<RecordId> = verdicts.rows.iter().map(|row| row.id).collect();
+    let mut removed: Vec<RecordId> = verdicts.rows.iter().map(|row| row.id).collect();
     if dedup.drops_unjudged {
-        let unjudged = Unjudged::new(work).all()?;
+        let mut unjudged = Unjudged::new(work).all()?;
+        unjudged.retain(|id| !left_out.contains(&(id.input as usize)));
         totals.dropped_unjudged = unjudged.len() as u64;
-        left_out.extend(unjudged);
-        left_out.sort_unstable();
+        removed.extend(unjudged);
+        removed.sort_unstable();
     }
     if dedup.annotates {
         totals.annotated = annotation::write(work, layout, &snapshot, &verdicts)?;
     }
     write_durably(&work.path(IDS), |out| {
-        for id in &left_out {
+        for id in &removed {
             out.write_all(&<[u8; RecordId::BYTES]>::from(*id))?;
         }
         Ok(())

@@ -1457,6 +1457,32 @@ fn records_that_cannot_be_judged_are_said_to_be_kept_or_are_dropped() -> TestRes
     ]
     .map(|it| json[it].as_u64());
     assert_eq!(counts, [7, 3, 3, 0, 3].map(Some), "{json}");
+    // What was rejected in an input that is left out is not counted either.
+    let (more, _) = odd_lines(500, &mut Random::new(4))?;
+    let whole = gzip([bad.concat(), more.concat()].concat().as_bytes())?;
+    let cut = folder.file("cut.jsonl.gz", &whole[..whole.len() / 2])?;
+    let beside = folder.path("beside.jsonl");
+    let json = run!(
+        "dedup",
+        &path,
+        &cut,
+        "-o",
+        &beside,
+        "--drop-unjudged",
+        "--json"
+    )
+    .expect(2)
+    .last()?;
+    let counts = [
+        "records",
+        "kept",
+        "rejected",
+        "kept_unjudged",
+        "dropped_unjudged",
+        "failed_inputs",
+    ]
+    .map(|it| json[it].as_u64());
+    assert_eq!(counts, [7, 3, 3, 0, 3, 1].map(Some), "{json}");
     // If nothing else is there, nothing is left, and the exit code tells.
     let none = folder.path("none.jsonl");
     let ran = run!(
