@@ -27,6 +27,9 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(u64);
 
+/// The number of distances that two fingerprints may have.
+pub(crate) const DISTANCES: usize = Fingerprint::BITS as usize + 1;
+
 impl Fingerprint {
     /// The number of bits of a fingerprint, which is also the largest distance.
     pub const BITS: u32 = 64;

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::histogram::Times;
-use super::metrics::{DISTANCES, Metrics, Verdicts};
+use super::metrics::{Metrics, Verdicts};
+use crate::fingerprint::DISTANCES;
 
 /// The numbers that whoever writes adds to.
 #[derive(Clone, Copy, Debug)]

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use super::histogram::Histogram;
-
-/// The distances that two fingerprints of 64 bits may have: 0 to 64.
-pub(super) const DISTANCES: usize = 65;
+use crate::fingerprint::DISTANCES;
 
 /// What has happened in a database since this handle was opened, and how it stands now.
 ///

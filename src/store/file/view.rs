@@ -8,7 +8,7 @@ use super::schema::{DEAD, DOCUMENTS, Set, SetRow, block_tables, permuted};
 use super::state::{State, read_state};
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::DISTANCES;
 use crate::plan::PricedProbeSet;
 use crate::sketch::Sketch;
 use crate::store::blocks::{
@@ -20,9 +20,6 @@ use crate::store::sorted_set::SetReader;
 
 /// For each distance the probe set that answers one query, once somebody has asked.
 pub(crate) type ProbeSets = [OnceLock<PricedProbeSet>; DISTANCES];
-
-/// The number of distances that two fingerprints may have.
-const DISTANCES: usize = Fingerprint::BITS as usize + 1;
 
 /// What is committed at one moment. While it lives, the engine keeps the pages of that commit.
 pub(crate) struct View {
