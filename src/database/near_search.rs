@@ -69,8 +69,8 @@ pub(super) fn priced_probe_set(
         )
     };
     // A thread that asks for one query at a time finds it here, without writing to memory that all threads read.
-    let known = reader.probe_sets().get(max_distance as usize);
-    let Some(known) = known.filter(|_| together == 1) else {
+    let known = reader.probe_sets().filter(|_| together == 1);
+    let Some(known) = known.and_then(|known| known.get(max_distance as usize)) else {
         return find().map(Cow::Owned);
     };
     match known.get() {
@@ -517,7 +517,10 @@ const FIRST_WRITTEN: usize = 512;
 /// They are taken in parts, the nearest first, since mostly the nearest are enough.
 #[derive(Debug, Default)]
 pub(super) struct NearWritten {
+    /// The probe sets for the fingerprints that were sorted when they were searched last.
     known: KnownProbeSets<'static>,
+    /// The binary logarithm of the number of these.
+    known_log2: u32,
     /// Those that were found and not taken, in no order and perhaps repeatedly. Some may have no document any more.
     near: Vec<NearFingerprint>,
     /// The number of those that are taken next.
@@ -532,7 +535,12 @@ impl NearWritten {
         query: NearQuery,
         is_wanted: impl Fn(NearFingerprint) -> bool,
     ) -> Result<()> {
-        let Self { known, near, next } = self;
+        let Self {
+            known,
+            known_log2,
+            near,
+            next,
+        } = self;
         near.clear();
         *next = FIRST_WRITTEN;
         let NearQuery {
@@ -546,7 +554,8 @@ impl NearWritten {
                 near.push(found);
             }
         };
-        let tables = writer.reader().settings().plan.tables();
+        let plan = &writer.reader().settings().plan;
+        let tables = plan.tables();
         let first = &tables[0];
         let permuted = first.apply(fingerprint);
         let unsorted = written.unsorted();
@@ -555,11 +564,17 @@ impl NearWritten {
         if sorted == 0 {
             return Ok(());
         }
+        // What is best for a few is not for many.
+        if *known_log2 != sorted.ilog2() {
+            *known_log2 = sorted.ilog2();
+            known.0.clear();
+        }
         if known.of(max_distance).is_none() {
-            let priced = priced_probe_set(writer.reader(), max_distance, 1)?;
-            known
-                .0
-                .push((max_distance, Cow::Owned(priced.into_owned())));
+            let runs = written.sorted().count();
+            let priced = plan.probe_set(max_distance, 1, sorted as u64, (0, runs), || {
+                Ok(written.cost_model())
+            })?;
+            known.0.push((max_distance, Cow::Owned(priced)));
         }
         if let Some(priced) = known.of(max_distance)
             && let Some(prefixes) = priced.probe_set.prefixes()
@@ -625,7 +640,7 @@ pub(super) fn sort_and_dedup<T: Ord>(near: &mut Vec<T>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::database::{CreateOptions, Database};
+    use crate::database::{CreateOptions, Database, Policy, Query};
     use crate::document::Document;
     use crate::text::Scheme;
 
@@ -697,6 +712,40 @@ mod tests {
                 expected.len()
             );
             assert!(most > 40 || parts > 5, "{most}: {parts} parts");
+        }
+        Ok(())
+    }
+
+    /// What a transaction has written is found by probes, however little is committed, and by other probes once there is
+    /// much more of it.
+    #[test]
+    fn a_transaction_probes_for_what_it_has_written() -> Result<()> {
+        for committed in [0, 100] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let options = CreateOptions::new().scheme(Scheme::External);
+            let database = Database::create(folder.path().join("d.simdb"), &options)?;
+            let spread = |i: u64| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let fingerprint = |i: u64| Fingerprint::from_bits(spread(i) ^ spread(i) >> 31);
+            let policy = Policy::link().near(3);
+            let mut txn = database.begin_write()?;
+            for i in 0..80_000 {
+                let document = Document::new(i.to_string(), Some(fingerprint(i)));
+                txn.insert_if_new(&document, &policy)?;
+                if i + 1 == committed {
+                    txn.commit()?;
+                    txn = database.begin_write()?;
+                } else if [10_000, 79_999].contains(&i) {
+                    let priced = txn.near_written.known.of(3).expect("it was searched");
+                    assert_ne!(*priced.probe_set, ProbeSet::Scan, "{i} are compared");
+                    let known_for = 1 << txn.near_written.known_log2;
+                    assert!(known_for > i / 4, "{i}: chosen for {known_for}");
+                    let before = database.metrics().candidates;
+                    let matches = txn.query(&Query::new(fingerprint(i)).near(3))?;
+                    assert!(matches.total() >= 1, "{i} does not find itself");
+                    let candidates = database.metrics().candidates - before;
+                    assert!(candidates < i / 10, "{i}: {candidates} are compared");
+                }
+            }
         }
         Ok(())
     }

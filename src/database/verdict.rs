@@ -276,7 +276,7 @@ impl WriteTxn {
     ) -> Result<()> {
         self.writer.ensure_whole()?;
         let view = self.writer.committed();
-        let parts = parallel::cores() * self.parts_per_core(to_insert)?;
+        let parts = parallel::cores() * self.parts_per_core(to_insert, Reader::new(&view))?;
         let together = to_insert.len().div_ceil(parts);
         let together = together.clamp(FEWEST_TOGETHER, MOST_TOGETHER);
         let parts: Vec<&[ToInsert<'_>]> = to_insert.chunks(together).collect();
@@ -290,7 +290,7 @@ impl WriteTxn {
     /// The number of parts that each core gets. Where searches take long, it is one, since they share more the more of
     /// them are made together. Where they are short, the turns of the documents take as long. Then some documents are
     /// to have their turns while others are searched for.
-    fn parts_per_core(&self, to_insert: &[ToInsert<'_>]) -> Result<usize> {
+    fn parts_per_core(&self, to_insert: &[ToInsert<'_>], committed: Reader<'_>) -> Result<usize> {
         const FEW_RANGES: f64 = 32.0;
         const SOME: usize = 4;
         let together = to_insert.len().div_ceil(parallel::cores());
@@ -304,7 +304,7 @@ impl WriteTxn {
         let Ok(max_distance) = self.checked_max_distance(document, policy) else {
             return Ok(1);
         };
-        let priced = priced_probe_set(self.writer.reader(), max_distance, together)?;
+        let priced = priced_probe_set(committed, max_distance, together)?;
         let is_probed = *priced.probe_set != ProbeSet::Scan;
         Ok(if is_probed && priced.ranges < FEW_RANGES {
             SOME

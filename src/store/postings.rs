@@ -2,7 +2,6 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use sdd::Guard;
 use smallvec::{SmallVec, smallvec};
 
 use super::read::Reader;
@@ -11,7 +10,7 @@ use crate::fingerprint::Fingerprint;
 use crate::source::Numbers;
 use crate::store::file::{POSTINGS, all_listed, fingerprint_of, number_of, posting_row, scope_of};
 use crate::store::numbers::{DocumentNumber, ReadScopes, ScopeNumber};
-use crate::store::sorted_set::{Marks, RangeReader, Searched, SetReader};
+use crate::store::sorted_set::{Marks, Searched, SetReader, read_ranges};
 
 /// A fingerprint whose documents are wanted, with the scopes whose lists are to be read, in order.
 type WantedPostings = (Fingerprint, ReadScopes);
@@ -257,13 +256,19 @@ impl FewRows {
 
 /// Reads the rows of all ranges together.
 fn few_rows(reader: SetReader<'_, u128>, ranges: &[RangeInclusive<u128>]) -> Result<FewRows> {
-    let guard = Guard::new();
     let mut counts: SmallVec<[usize; FEW_RANGES]> = smallvec![0; ranges.len()];
     let mut rows = SmallVec::new();
-    let mut reader_of_ranges = RangeReader::new(
-        &guard,
+    let read = read_ranges(
         Marks::Wanted,
         MOST_READ,
+        |to_read| {
+            for (index, range) in ranges.iter().enumerate() {
+                let first = *range.start();
+                let last = *range.end();
+                let of = index;
+                to_read.add(&reader, &[Searched { of, first, last }]);
+            }
+        },
         |range: &Searched<u128, usize>, puts: &[u128], marks: &[u128]| {
             let index = range.of;
             for (found, put) in [(puts, true), (marks, false)] {
@@ -276,14 +281,8 @@ fn few_rows(reader: SetReader<'_, u128>, ranges: &[RangeInclusive<u128>]) -> Res
                 }
             }
         },
-    );
-    for (index, range) in ranges.iter().enumerate() {
-        let first = *range.start();
-        let last = *range.end();
-        let of = index;
-        reader_of_ranges.add(&reader, &[Searched { of, first, last }]);
-    }
-    let mut many = reader_of_ranges.finish()?.too_long;
+    )?;
+    let mut many = read.too_long;
     many.extend((0..ranges.len()).filter(|&index| counts[index] > FEW));
     rows.sort_unstable();
     leave_out_marked(&mut rows, &mut many);

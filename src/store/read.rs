@@ -3,8 +3,6 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use sdd::Guard;
-
 use super::write::{Transaction, Written};
 use crate::document::Document;
 use crate::error::Result;
@@ -18,7 +16,7 @@ use crate::store::file::{
     fingerprint_of, key_row, missing_scope, number_of, permuted, scope_of,
 };
 use crate::store::numbers::{DocumentNumber, ReadScopes, ScopeNumber};
-use crate::store::sorted_set::{Marks, RangeReader, Searched, SetReader};
+use crate::store::sorted_set::{Marks, Searched, SetReader, read_ranges};
 
 /// Adds ranges of a permuted table, in order.
 pub(crate) type AddRanges<'a, T> = &'a mut dyn FnMut(usize, &[Searched<u64, T>]);
@@ -89,19 +87,18 @@ impl<'a> Reader<'a> {
         probes: impl FnOnce(AddRanges<'_, T>),
         mut each: impl FnMut(&Searched<u64, T>, Candidates<'_>),
     ) -> Result<u64> {
-        let guard = Guard::new();
         let mut candidates = 0;
-        let mut ranges = RangeReader::new(
-            &guard,
+        let read = read_ranges(
             Marks::Ignored,
             usize::MAX,
+            |ranges| {
+                probes(&mut |table, of_table| ranges.add(&self.set(permuted(table)), of_table))
+            },
             |range: &Searched<u64, T>, puts: &[u64], _: &[u64]| {
                 candidates += puts.len() as u64;
                 each(range, Candidates::new(puts));
             },
-        );
-        probes(&mut |table, of_table| ranges.add(&self.set(permuted(table)), of_table));
-        let read = ranges.finish()?;
+        )?;
         self.view
             .blocks()
             .cache
@@ -116,15 +113,18 @@ impl<'a> Reader<'a> {
         self.view.is_unmarked() && self.written.is_none()
     }
 
-    /// The probe sets of this view that are known.
-    pub(crate) fn probe_sets(self) -> &'a ProbeSets {
-        self.view.probe_sets()
+    /// The probe sets that are known for what is committed. `None` if a transaction reads.
+    pub(crate) fn probe_sets(self) -> Option<&'a ProbeSets> {
+        match self.written {
+            Some(_) => None,
+            None => Some(self.view.probe_sets()),
+        }
     }
 
     /// The number of levels, and of runs in memory, that are searched for each fingerprint.
     pub(crate) fn sources(self) -> (usize, usize) {
         let table = self.set(permuted(0));
-        (table.set.levels.len(), table.set.runs().count())
+        (table.set.levels.len(), table.sorted_runs().count())
     }
 
     /// What the cost of a query depends on. With `read`, blocks are read to measure the part of the skew
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
             all_shares.push(self.set(permuted(table)).shares(read)?);
         }
         let levels = first.set.levels.len();
-        let runs = first.set.runs().map(|run| run.len() as f64).collect();
+        let runs = first.sorted_runs().map(|run| run.len() as f64).collect();
         let cache_bytes = self.view.blocks().cache.capacity() as f64;
         Ok(CostModel::stored(
             rows,
@@ -272,9 +272,12 @@ impl<'a> Reader<'a> {
     }
 
     /// An estimate of the number of distinct fingerprints. Repetitions and deletions that are not merged
-    /// are miscounted.
+    /// are miscounted, and so are those of a transaction.
     pub(crate) fn fingerprints(self) -> u64 {
-        self.view.state().sets[permuted(0)].rows_left()
+        let written = self
+            .written
+            .map_or(0, |written| written.rows(permuted(0)).rows());
+        self.view.state().sets[permuted(0)].rows_left() + written as u64
     }
 
     /// The first number that a document may have that was seen at `since` or later. `None` if there is no such

@@ -15,7 +15,7 @@ use crate::events::{Event, Operation as Watched, Watch};
 use crate::files::directory_of;
 use crate::fingerprint::Fingerprint;
 use crate::metrics::{Count, Timed};
-use crate::plan::Candidates;
+use crate::plan::{Candidates, CostModel};
 use crate::planted::planted;
 use crate::source::{Source, SourceRecord};
 use crate::store::blocks::{
@@ -637,6 +637,19 @@ fn spilled_document(
 pub(crate) struct WrittenFingerprints<'w>(&'w Overlays);
 
 impl<'w> WrittenFingerprints<'w> {
+    /// What the cost of a query for the sorted ones depends on.
+    pub(crate) fn cost_model(&self) -> CostModel {
+        let mut all_shares = Vec::with_capacity(self.0.tables());
+        for table in 0..self.0.tables() {
+            let runs = self.0[permuted(table)].puts().0;
+            let largest = runs.iter().max_by_key(|run| run.len());
+            all_shares.push(largest.map_or(Vec::new(), Run::shares));
+        }
+        let lengths: Vec<f64> = self.sorted().map(|rows| rows.len() as f64).collect();
+        let rows = lengths.iter().sum();
+        CostModel::stored(rows, all_shares, 0, lengths, f64::INFINITY)
+    }
+
     /// Those that are not sorted yet, as rows of the first table.
     pub(crate) fn unsorted(&self) -> Candidates<'w> {
         Candidates::new(self.0[permuted(0)].puts().1)

@@ -36,4 +36,6 @@ pub(crate) use filter::{
 pub(crate) use memory::MemoryBlocks;
 pub(crate) use packed::{MAX_ROWS, Packed, Packer, decode as decode_rows};
 pub(crate) use row::{Lists, Row};
+#[cfg(test)]
+pub(crate) use segment::live::live_segments;
 pub(crate) use segment::{Block, ROWS_PER_PREFIX, Segment, SegmentBuilder, around};

@@ -49,6 +49,8 @@ pub(crate) struct Segment<R> {
     prefixes: Prefixes,
     puts: LargeList<R>,
     marks: Box<[R]>,
+    #[cfg(test)]
+    _live: live::Live,
 }
 
 impl<R: Row> Segment<R> {
@@ -120,6 +122,38 @@ impl<R: Row> Segment<R> {
     }
 }
 
+/// The number of segments in memory, by the threads that made them or freed them.
+#[cfg(test)]
+pub(super) mod live {
+    use std::cell::Cell;
+
+    thread_local! {
+        static MADE: Cell<isize> = const { Cell::new(0) };
+    }
+
+    /// Stands in a segment for as long as that is in memory.
+    #[derive(Debug)]
+    pub(super) struct Live(());
+
+    impl Live {
+        pub(super) fn new() -> Self {
+            MADE.set(MADE.get() + 1);
+            Self(())
+        }
+    }
+
+    impl Drop for Live {
+        fn drop(&mut self) {
+            MADE.set(MADE.get() - 1);
+        }
+    }
+
+    /// The segments that this thread has made, less those that it has freed.
+    pub(crate) fn live_segments() -> isize {
+        MADE.get()
+    }
+}
+
 /// A segment that is made block by block.
 pub(crate) struct SegmentBuilder<R> {
     puts: LargeList<R>,
@@ -147,6 +181,8 @@ impl<R: Row> SegmentBuilder<R> {
             prefixes: Prefixes::new(prefixes, ROWS_PER_PREFIX),
             puts: self.puts,
             marks: self.marks.into(),
+            #[cfg(test)]
+            _live: live::Live::new(),
         }
     }
 }

@@ -13,8 +13,6 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sdd::Guard;
-
 use super::selection::{Conditions, SelectedBlock, Selection, scope_name};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -29,7 +27,7 @@ use crate::store::file::{
 use crate::store::merging::wait_for_merges;
 use crate::store::numbers::{DocumentNumber, ReadScopes, ScopeNumber};
 use crate::store::read::Reader;
-use crate::store::sorted_set::{Marks, RangeReader, Searched};
+use crate::store::sorted_set::{Marks, Searched, read_ranges};
 use crate::store::write::Transaction;
 
 /// Called with the number of documents that are removed so far. The expiry ends at its error.
@@ -319,7 +317,6 @@ impl Batch {
     /// fingerprint, it may be one that a newer source removes.
     fn find_shared(&mut self, view: &View) -> Result<()> {
         let reader = view.set(POSTINGS);
-        let guard = Guard::new();
         let mut wanted = Vec::with_capacity(self.expired.len());
         for (index, expired) in self.expired.iter().enumerate() {
             if let Some(fingerprint) = expired.fingerprint {
@@ -327,10 +324,15 @@ impl Batch {
             }
         }
         let expired = &mut self.expired;
-        let mut ranges = RangeReader::new(
-            &guard,
+        let read = read_ranges(
             Marks::Ignored,
             FEW_ROWS,
+            |ranges| {
+                for of in wanted {
+                    let (first, last) = all_listed(of.0).into_inner();
+                    ranges.add(&reader, &[Searched { of, first, last }]);
+                }
+            },
             |range: &Searched<u128, (Fingerprint, usize)>, puts: &[u128], _: &[u128]| {
                 let (fingerprint, index) = range.of;
                 let document = &mut expired[index];
@@ -338,12 +340,8 @@ impl Batch {
                     fingerprint_of(row) == fingerprint && number_of(row).0 != document.number
                 });
             },
-        );
-        for of in wanted {
-            let (first, last) = all_listed(of.0).into_inner();
-            ranges.add(&reader, &[Searched { of, first, last }]);
-        }
-        for (_, index) in ranges.finish()?.too_long {
+        )?;
+        for (_, index) in read.too_long {
             expired[index].is_shared = true;
         }
         Ok(())

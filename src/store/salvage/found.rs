@@ -347,16 +347,21 @@ impl<'f, 'p> Salvage<'f, 'p> {
 
     /// Chooses the documents that the new file gets, and completes the report.
     pub(super) fn choose(&self, report: &mut SalvageReport) -> Result<Chosen> {
-        let current = self.found.values().map(|&found| Part { found, only: None });
-        let old = self.old.iter().map(|(&number, &found)| Part {
+        let current = self.found.values().map(|&found| Part {
             found,
-            only: Some(number),
+            first: found.first,
+            is_old: false,
+        });
+        let old = self.old.iter().map(|(&first, &found)| Part {
+            found,
+            first,
+            is_old: true,
         });
         let mut chosen = Chosen::default();
         chosen.parts.extend(current.chain(old));
-        chosen
-            .parts
-            .sort_by_key(|part| part.only.unwrap_or(part.found.first));
+        chosen.parts.sort_by_key(|part| part.first);
+        // Each block is decoded once for all documents that follow each other in it.
+        chosen.parts.dedup_by(|part, before| part.continues(before));
         // Where a deletion is not known, a document may be there that was replaced by another one of its key.
         let is_exact = report.deletions_read && report.last_commit_found && self.old.is_empty();
         let mut newest: HashMap<u128, u64> = HashMap::new();
@@ -392,6 +397,13 @@ impl<'f, 'p> Salvage<'f, 'p> {
             report.missing.clear();
         }
         Ok(chosen)
+    }
+
+    /// Whether the document of this number is taken from the block of an earlier commit at this place.
+    pub(super) fn takes_old(&self, number: u64, place: Place) -> bool {
+        self.old
+            .get(&number)
+            .is_some_and(|found| found.place == place)
     }
 
     /// Reads a block once more. It is an error if it is not as it was.

@@ -115,11 +115,20 @@ impl Pace<'_> {
     }
 }
 
-/// A block whose documents are kept, or only the one of a number.
+/// A block whose documents are kept. Of a block of an earlier commit only some are.
 #[derive(Clone, Copy)]
 pub(super) struct Part {
     pub(super) found: Found,
-    pub(super) only: Option<u64>,
+    /// The number of the first document that may be kept.
+    pub(super) first: u64,
+    pub(super) is_old: bool,
+}
+
+impl Part {
+    /// Whether this part goes on with the documents of the one before, of the same block of an earlier commit.
+    pub(super) fn continues(&self, before: &Self) -> bool {
+        self.is_old && before.is_old && self.found.place == before.found.place
+    }
 }
 
 /// The documents that the new file gets: those of some blocks, in the order of their numbers, but for some.
@@ -157,11 +166,15 @@ impl<'a, 'p> Documents<'a, 'p> {
 
     fn read(&mut self, part: Part) -> Result<()> {
         self.salvage.pace.read(part.found.place.offset)?;
+        let next = self.chosen.parts.get(self.next_part);
+        let next = next.map_or(u64::MAX, |next| next.first);
         let mut waiting = Vec::new();
         for document in self.salvage.read(&part.found)?.documents() {
             let number = document.number;
+            let is_of_part =
+                !part.is_old || number < next && self.salvage.takes_old(number, part.found.place);
             let is_wanted = number > self.last
-                && part.only.is_none_or(|only| only == number)
+                && is_of_part
                 && !self.salvage.dead.has(number)
                 && !self.chosen.replaced.contains(&number);
             if is_wanted {

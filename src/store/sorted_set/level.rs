@@ -598,10 +598,10 @@ impl<R: Row> Level<R> {
     /// Makes the segments of the chunks that an older level does not have, where that had one in the same place. In
     /// sets whose ranges are searched, also where it had none, as far as there is room.
     pub(crate) fn take_over(&self, older: &Self, blocks: SetBlocks<'_>) -> Result<()> {
-        let guard = Guard::new();
         // Filters keep searches from the rows.
         let is_searched = self.fences.len() == 0;
         for chunk in 0..self.slots.len() {
+            let guard = Guard::new();
             let slot = &self.slots[chunk];
             let before = older.slots.get(older.chunk_of(slot.outline.high));
             if before.is_some_and(|before| Arc::ptr_eq(before, slot)) {
@@ -677,11 +677,12 @@ impl<R: Row> Level<R> {
         blocks: SetBlocks<'_>,
         rows: &mut Lists<R>,
     ) -> Result<()> {
-        let guard = Guard::new();
         let mut position = positions.start;
         while position < positions.end
             && let Some(entry) = self.entry(position, blocks)?
         {
+            // What the cache gives up meanwhile is freed after each of them.
+            let guard = Guard::new();
             match self.segment(position.chunk, &guard) {
                 Some(segment) => {
                     let chunk = self.chunk(position.chunk, blocks)?;

@@ -68,17 +68,58 @@ pub(crate) enum Marks {
     Ignored,
 }
 
-/// Reads ranges in all sources of their sets. The ranges may be of different sets of one file. Each has something that
-/// stands for it.
+/// Reads the ranges that `add` adds, in all sources of their sets. The ranges may be of different sets of one file. Each
+/// has something that stands for it.
+///
+/// Calls `each` with a range, and with rows that one source puts and rows that it marks, if marks are wanted.
+///
+/// `each` gets all rows of the range, and perhaps some of their neighbours. The rows come in no order, and some perhaps
+/// more than once. Rows that a newer source marks are among them. If a range has more than `most_rows` rows in a part of
+/// a level, they are not read, and the [`Reading`] says so; if the part is not in memory, it is told by the number of
+/// blocks.
 ///
 /// What is in memory is read for several ranges at a time, so that the processor waits for the memory of all of them
 /// together. The other ranges wait until the end. Then they are read in the order of the rows, so that each block is
 /// read once for all its ranges, even without a cache.
-pub(crate) struct RangeReader<'a, 'g, R: Row, T, F> {
+pub(crate) fn read_ranges<'a, R, T, F>(
     marks: Marks,
     most_rows: usize,
+    add: impl FnOnce(&mut RangeReader<'a, '_, R, T, F>),
     each: F,
-    /// While it lives, no segment is freed.
+) -> Result<Reading<T>>
+where
+    R: Row,
+    T: Copy,
+    F: FnMut(&Searched<R, T>, &[R], &[R]),
+{
+    let found = {
+        let guard = Guard::new();
+        let mut reader = RangeReader {
+            guard: &guard,
+            runs: ArrayVec::new(),
+            chunks: ArrayVec::new(),
+            placed: ArrayVec::new(),
+            found: Found {
+                marks,
+                most_rows,
+                each,
+                absent: Vec::new(),
+                reading: Reading::default(),
+                failure: None,
+                cache: None,
+            },
+        };
+        add(&mut reader);
+        reader.finish();
+        // To move the rest of the reader too took a tenth of the time of a query.
+        reader.found
+    };
+    found.finish()
+}
+
+/// Takes the ranges, and gives the rows that are in memory.
+pub(crate) struct RangeReader<'a, 'g, R: Row, T, F> {
+    /// While it lives, no segment is freed, also none that the cache gives up.
     guard: &'g Guard,
     /// Of each run its puts, and its marks if they are wanted. These lists are on the stack: to allocate them took a
     /// tenth of the time of a query.
@@ -87,6 +128,14 @@ pub(crate) struct RangeReader<'a, 'g, R: Row, T, F> {
     chunks: ArrayVec<InLevel<'a, R, T>, TOGETHER>,
     /// Those whose rows are known.
     placed: ArrayVec<InSegment<'g, R, T>, TOGETHER>,
+    found: Found<'a, R, T, F>,
+}
+
+/// What was found of the ranges, and who gets it.
+struct Found<'a, R: Row, T, F> {
+    marks: Marks,
+    most_rows: usize,
+    each: F,
     /// The ranges, or the parts of them, whose segments are not in memory.
     absent: Vec<InLevel<'a, R, T>>,
     reading: Reading<T>,
@@ -147,38 +196,30 @@ struct InSegment<'g, R, T> {
     around: Range<usize>,
 }
 
+impl<'g, R: Row, T> InSegment<'g, R, T> {
+    /// Finds the rows of a range in a segment, and fetches them.
+    #[inline]
+    fn new(range: Searched<R, T>, segment: &'g Segment<R>) -> Self {
+        let around = segment.around(&(range.first..=range.last));
+        segment.prefetch_rows(&around);
+        Self {
+            range,
+            segment,
+            around,
+        }
+    }
+}
+
 impl<'a, 'g, R, T, F> RangeReader<'a, 'g, R, T, F>
 where
     R: Row,
     T: Copy,
     F: FnMut(&Searched<R, T>, &[R], &[R]),
 {
-    /// Calls `each` with a range, and with rows that one source puts and rows that it marks, if marks are wanted.
-    ///
-    /// `each` gets all rows of the range, and perhaps some of their neighbours. The rows come in no order, and
-    /// some perhaps more than once. Rows that a newer source marks are among them. If a range has more than `most_rows`
-    /// rows in a part of a level, they are not read, and the [`Reading`] says so; if the part is not in memory, it is
-    /// told by the number of blocks.
-    pub(crate) fn new(guard: &'g Guard, marks: Marks, most_rows: usize, each: F) -> Self {
-        Self {
-            marks,
-            most_rows,
-            each,
-            guard,
-            runs: ArrayVec::new(),
-            chunks: ArrayVec::new(),
-            placed: ArrayVec::new(),
-            absent: Vec::new(),
-            reading: Reading::default(),
-            failure: None,
-            cache: None,
-        }
-    }
-
     /// Adds ranges of a set, in order.
     #[inline]
     pub(crate) fn add(&mut self, reader: &SetReader<'a, R>, ranges: &[Searched<R, T>]) {
-        self.cache = Some(reader.blocks.cache());
+        self.found.cache = Some(reader.blocks.cache());
         if let Some(overlay) = reader.overlay {
             self.read_overlay(overlay, ranges);
         }
@@ -199,7 +240,7 @@ where
     fn add_runs(&mut self, set: &'a SortedSet<R>, ranges: &[Searched<R, T>]) {
         for run in set.runs() {
             self.add_run(run.puts(), true, ranges);
-            if self.marks == Marks::Wanted && !run.marks().is_empty() {
+            if self.found.marks == Marks::Wanted && !run.marks().is_empty() {
                 self.add_run(run.marks(), false, ranges);
             }
         }
@@ -275,33 +316,100 @@ where
             let within = range.first..=range.last;
             for row in puts {
                 if within.contains(row) {
-                    (self.each)(range, std::slice::from_ref(row), &[]);
+                    (self.found.each)(range, std::slice::from_ref(row), &[]);
                 }
             }
             for row in marks {
                 if within.contains(row) {
-                    (self.each)(range, &[], std::slice::from_ref(row));
+                    (self.found.each)(range, &[], std::slice::from_ref(row));
                 }
             }
             for run in runs {
                 let (puts, marks) = run.within(&within);
-                (self.each)(range, puts, marks);
+                (self.found.each)(range, puts, marks);
             }
         }
     }
 
-    /// Reads what is left, and says what was read.
-    pub(crate) fn finish(&mut self) -> Result<Reading<T>> {
+    /// Gives what is left in memory.
+    fn finish(&mut self) {
         while !(self.runs.is_empty() && self.chunks.is_empty() && self.placed.is_empty()) {
             self.read();
         }
-        if !self.absent.is_empty() {
-            self.read_absent();
+    }
+
+    /// Goes on with all that is on its way. What a step reads was fetched a step before, while other ranges took theirs.
+    /// The steps for the runs are between the steps for the levels.
+    fn read(&mut self) {
+        let mut found: ArrayVec<(Searched<R, T>, &'g Segment<R>), TOGETHER> = ArrayVec::new();
+        for of in &self.chunks {
+            match of.here.residence.segment(self.guard) {
+                None => self.found.absent.push(*of),
+                Some(segment) => {
+                    segment.prefetch(self.found.marks == Marks::Wanted);
+                    found.push((of.range, segment));
+                }
+            }
         }
-        if let Some(failure) = self.failure.take() {
+        self.chunks.clear();
+        for (range, segment) in &found {
+            segment.prefetch_index(range.first, range.last);
+        }
+        self.found.give_placed(&mut self.placed);
+        let has_runs = !self.runs.is_empty();
+        if has_runs {
+            for of in &self.runs {
+                of.rows.prefetch_rows(of.range.first, of.range.last);
+            }
+        }
+        for (range, segment) in &found {
+            self.placed.push(InSegment::new(*range, segment));
+        }
+        if has_runs {
+            self.give_runs();
+        }
+        if self.found.absent.len() >= MOST_ABSENT {
+            // To make segments now would make the cache give others up, which the guard keeps in memory.
+            self.found.read_absent(AbsentSegments::Left);
+        }
+    }
+
+    /// Gives the rows of the runs.
+    #[inline(never)]
+    fn give_runs(&mut self) {
+        for of in self.runs.drain(..) {
+            let range = of.range;
+            let rows = of.rows.around(&(range.first..=range.last));
+            match of.are_puts {
+                true => (self.found.each)(&range, rows, &[]),
+                false => (self.found.each)(&range, &[], rows),
+            }
+        }
+    }
+}
+
+/// Whether the segments of chunks of which enough was read are made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AbsentSegments {
+    Made,
+    Left,
+}
+
+impl<'a, R, T, F> Found<'a, R, T, F>
+where
+    R: Row,
+    T: Copy,
+    F: FnMut(&Searched<R, T>, &[R], &[R]),
+{
+    /// Reads what was not in memory, and says what was read.
+    fn finish(mut self) -> Result<Reading<T>> {
+        if !self.absent.is_empty() {
+            self.read_absent(AbsentSegments::Made);
+        }
+        if let Some(failure) = self.failure {
             return Err(failure);
         }
-        let reading = std::mem::take(&mut self.reading);
+        let reading = self.reading;
         // Once for all parts, since a query is over after some of them.
         if let Some(cache) = self.cache
             && reading.parts > 0
@@ -315,70 +423,10 @@ where
         Ok(reading)
     }
 
-    /// Goes on with all that is on its way. What a step reads was fetched a step before, while other ranges took theirs.
-    /// The steps for the runs are between the steps for the levels.
-    fn read(&mut self) {
-        let mut found: ArrayVec<(Searched<R, T>, &'g Segment<R>), TOGETHER> = ArrayVec::new();
-        for of in &self.chunks {
-            match of.here.residence.segment(self.guard) {
-                None => self.absent.push(*of),
-                Some(segment) => {
-                    segment.prefetch(self.marks == Marks::Wanted);
-                    found.push((of.range, segment));
-                }
-            }
-        }
-        self.chunks.clear();
-        for (range, segment) in &found {
-            segment.prefetch_index(range.first, range.last);
-        }
-        self.give_placed();
-        let has_runs = !self.runs.is_empty();
-        if has_runs {
-            for of in &self.runs {
-                of.rows.prefetch_rows(of.range.first, of.range.last);
-            }
-        }
-        for (range, segment) in &found {
-            self.place(*range, segment);
-        }
-        if has_runs {
-            self.give_runs();
-        }
-        if self.absent.len() >= MOST_ABSENT {
-            self.read_absent();
-        }
-    }
-
-    /// Finds the rows of a range in a segment, and fetches them.
-    #[inline]
-    fn place(&mut self, range: Searched<R, T>, segment: &'g Segment<R>) {
-        let around = segment.around(&(range.first..=range.last));
-        segment.prefetch_rows(&around);
-        self.placed.push(InSegment {
-            range,
-            segment,
-            around,
-        });
-    }
-
-    /// Gives the rows of the runs.
-    #[inline(never)]
-    fn give_runs(&mut self) {
-        for of in self.runs.drain(..) {
-            let range = of.range;
-            let rows = of.rows.around(&(range.first..=range.last));
-            match of.are_puts {
-                true => (self.each)(&range, rows, &[]),
-                false => (self.each)(&range, &[], rows),
-            }
-        }
-    }
-
     /// Gives the rows of the segments whose place is known.
-    fn give_placed(&mut self) {
-        self.reading.parts += self.placed.len() as u64;
-        for of in &self.placed {
+    fn give_placed(&mut self, placed: &mut ArrayVec<InSegment<'_, R, T>, TOGETHER>) {
+        self.reading.parts += placed.len() as u64;
+        for of in placed.iter() {
             let range = &of.range;
             if of.around.len() > self.most_rows {
                 self.reading.too_long.push(range.of);
@@ -390,47 +438,43 @@ where
             };
             (self.each)(range, &of.segment.puts()[of.around.clone()], marks);
         }
-        self.placed.clear();
+        placed.clear();
     }
 
-    /// Reads the blocks of the ranges that are not in memory. If enough of a chunk was read, its segment is made, and
+    /// Reads the blocks of the ranges that are not in memory. If enough of a chunk was read, its segment may be made, and
     /// the next ranges are read there.
-    fn read_absent(&mut self) {
-        // So there is room for what is placed next.
-        self.give_placed();
+    fn read_absent(&mut self, segments: AbsentSegments) {
         let mut absent = std::mem::take(&mut self.absent);
         absent.sort_unstable_by_key(|of| {
             let level = std::ptr::from_ref(of.level).addr();
             (level, of.here.chunk, of.range.first)
         });
         let mut last_read = LastRead::new();
-        for of in absent {
-            if self.failure.is_some() {
-                return;
+        for some in absent.chunks(TOGETHER) {
+            // What the cache gives up meanwhile is freed after each of them.
+            let guard = Guard::new();
+            let mut placed = ArrayVec::new();
+            for of in some {
+                let segment = match of.here.residence.segment(&guard) {
+                    None if segments == AbsentSegments::Made => {
+                        of.level.segment_for_block(of.here.chunk, of.blocks, &guard)
+                    }
+                    segment => Ok(segment),
+                };
+                let read = segment.and_then(|segment| {
+                    match segment {
+                        None => self.read_blocks(*of, &mut last_read)?,
+                        Some(segment) => placed.push(InSegment::new(of.range, segment)),
+                    }
+                    Ok(())
+                });
+                if let Err(error) = read {
+                    self.failure = Some(error);
+                    return;
+                }
             }
-            if let Err(error) = self.read_part(of, &mut last_read) {
-                self.failure = Some(error);
-            }
+            self.give_placed(&mut placed);
         }
-        self.give_placed();
-    }
-
-    /// Reads a range in one chunk.
-    fn read_part(&mut self, of: InLevel<'a, R, T>, last_read: &mut LastRead<R>) -> Result<()> {
-        let segment = match of.here.residence.segment(self.guard) {
-            None => of
-                .level
-                .segment_for_block(of.here.chunk, of.blocks, self.guard)?,
-            segment => segment,
-        };
-        let Some(segment) = segment else {
-            return self.read_blocks(of, last_read);
-        };
-        self.place(of.range, segment);
-        if self.placed.len() == TOGETHER {
-            self.give_placed();
-        }
-        Ok(())
     }
 
     /// Reads the blocks of a chunk that may have rows of a range.

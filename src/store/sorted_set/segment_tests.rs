@@ -11,7 +11,7 @@ use sdd::Guard;
 use super::tests::{Stacked, TABLE, level_of, stack};
 use super::*;
 use crate::error::{Error, Result};
-use crate::store::blocks::{Blocks, MemoryBlocks};
+use crate::store::blocks::{Blocks, MemoryBlocks, live_segments};
 use crate::store::engine::{LevelChange, LevelName};
 
 const ROOM: u64 = 1 << 30;
@@ -33,33 +33,39 @@ fn blocks_of(memory: &MemoryBlocks, capacity: u64) -> Blocks {
     blocks
 }
 
-/// The rows of a range.
-fn read(set: &SortedSet<u64>, blocks: &Blocks, range: &RangeInclusive<u64>) -> Result<Vec<u64>> {
+/// Calls `each` with rows of some ranges.
+fn read_each(
+    set: &SortedSet<u64>,
+    blocks: &Blocks,
+    ranges: impl IntoIterator<Item = RangeInclusive<u64>>,
+    mut each: impl FnMut(&[u64]),
+) -> Result<()> {
     let reader = SetReader {
         set,
         overlay: None,
         blocks: blocks.of_table(&TABLE),
     };
-    let guard = Guard::new();
-    let mut rows = Vec::new();
-    let mut ranges = RangeReader::new(
-        &guard,
+    read_ranges(
         Marks::Ignored,
         usize::MAX,
-        |_: &Searched<u64, ()>, puts: &[u64], _: &[u64]| {
-            rows.extend(puts.iter().filter(|row| range.contains(row)));
+        |wanted| {
+            for range in ranges {
+                let (first, last) = range.into_inner();
+                let of = ();
+                wanted.add(&reader, &[Searched { of, first, last }]);
+            }
         },
-    );
-    let (first, last) = range.clone().into_inner();
-    ranges.add(
-        &reader,
-        &[Searched {
-            of: (),
-            first,
-            last,
-        }],
-    );
-    ranges.finish()?;
+        |_: &Searched<u64, ()>, puts: &[u64], _: &[u64]| each(puts),
+    )?;
+    Ok(())
+}
+
+/// The rows of a range.
+fn read(set: &SortedSet<u64>, blocks: &Blocks, range: &RangeInclusive<u64>) -> Result<Vec<u64>> {
+    let mut rows = Vec::new();
+    read_each(set, blocks, [range.clone()], |puts| {
+        rows.extend(puts.iter().filter(|row| range.contains(row)));
+    })?;
     rows.sort_unstable();
     Ok(rows)
 }
@@ -148,6 +154,38 @@ fn what_is_in_memory_is_not_read_again_and_goes_with_its_level() -> Result<()> {
     assert_eq!(blocks.cache.bytes(), bytes);
     drop(other);
     assert_eq!(blocks.cache.bytes(), 0);
+    Ok(())
+}
+
+/// While a search reads from storage, others take the places of segments. These are freed before the search ends.
+#[test]
+fn a_long_search_keeps_little_of_what_is_given_up_meanwhile() -> Result<()> {
+    let searched = set_of((0..20_000).map(spread));
+    let cold = blocks_of(&searched.memory, 0);
+    let other = set_of((0..2_000).map(spread));
+    let warm = blocks_of(&other.memory, ROOM);
+    let most_live = |has_guard: bool| -> Result<isize> {
+        let _guard = has_guard.then(Guard::new);
+        let before = live_segments();
+        let mut calls = 0;
+        let mut most = 0;
+        let wanted = (0..1_000).map(|i| spread(i)..=spread(i));
+        read_each(&searched.set, &cold, wanted, |_| {
+            calls += 1;
+            for _ in 0..20 {
+                read(&other.set, &warm, &(0..=u64::MAX)).expect("it can be read");
+            }
+            assert!(warm.cache.bytes() > 0, "no segment is made");
+            warm.cache.clear();
+            most = most.max(live_segments() - before);
+        })?;
+        assert!(calls >= 1_000, "{calls} calls");
+        Ok(most)
+    };
+    let kept_by_guard = most_live(true)?;
+    assert!(kept_by_guard >= 1_000, "{kept_by_guard}");
+    let kept = most_live(false)?;
+    assert!(kept < kept_by_guard / 4, "{kept} of {kept_by_guard}");
     Ok(())
 }
 

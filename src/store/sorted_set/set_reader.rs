@@ -30,6 +30,15 @@ impl<'a, R: Row> SetReader<'a, R> {
         written.iter().rev().chain(self.set.runs())
     }
 
+    /// The same runs, for whoever looks at their sizes. It is not noted that they are searched.
+    pub(crate) fn sorted_runs(&self) -> impl Iterator<Item = &'a Run<R>> {
+        let written = match self.overlay {
+            Some(overlay) => overlay.puts().0,
+            None => &[],
+        };
+        written.iter().rev().chain(self.set.runs())
+    }
+
     /// Fetches what a search for a row reads first in each level.
     pub(crate) fn prefetch(&self, row: R) {
         let guard = Guard::new();

@@ -1,6 +1,7 @@
 //! How unevenly the rows of a set are spread: the share of them that has the same prefix as a stored row.
 
 use super::level::Level;
+use super::run::Run;
 use super::set_reader::SetReader;
 use crate::error::Result;
 use crate::store::blocks::{Entry, Lists, SetBlocks};
@@ -11,6 +12,9 @@ const BLOCKS_PER_PREFIX: f64 = 4.0;
 /// If a level has more chunks than this, not all are read.
 const MOST_CHUNKS: usize = 64;
 
+/// The most rows of a run that are looked at.
+const MOST_SAMPLED: usize = 4096;
+
 /// Longer prefixes are measured in samples: the number of samples, and of neighbouring blocks in each.
 const SAMPLES: usize = 8;
 const SAMPLE_BLOCKS: usize = 16;
@@ -18,15 +22,22 @@ const SAMPLE_BLOCKS: usize = 16;
 impl SetReader<'_, u64> {
     /// For each length of a prefix from 0 to 64 bits, the share of the rows that have the same prefix as a
     /// stored row, on average over the rows. That is the sum of the squares of the frequencies. The largest
-    /// level stands for all. Without levels there are no shares.
+    /// level or run in memory stands for all. Without rows there are no shares.
     ///
     /// Without `read`, only short prefixes are measured. Rows that have the same short prefix are taken to be
     /// evenly spread. With `read`, longer prefixes are measured too, in about 128 blocks that are read, once for each
     /// level.
     pub(crate) fn shares(&self, read: bool) -> Result<Vec<f64>> {
         let levels = self.set.levels.iter().map(|set| &set.level);
-        let Some(level) = levels.max_by_key(|level| level.rows().0) else {
-            return Ok(Vec::new());
+        let level = levels.max_by_key(|level| level.rows().0);
+        let run = self.sorted_runs().max_by_key(|run| run.puts().len());
+        let level = match (level, run) {
+            (None, None) => return Ok(Vec::new()),
+            (None, Some(run)) => return Ok(run.shares()),
+            (Some(level), Some(run)) if level.rows().0 < run.puts().len() as u64 => {
+                return Ok(run.shares());
+            }
+            (Some(level), _) => level,
         };
         if let Some(shares) = level.measured_shares.get().filter(|_| read) {
             return Ok(shares.clone());
@@ -34,10 +45,7 @@ impl SetReader<'_, u64> {
         let rows = level.rows().0 as f64;
         let mut shares = shares_of_directory(level, self.blocks)?;
         let measured = shares.len() - 1;
-        let last = shares[measured];
-        for bits in measured + 1..=64 {
-            shares.push(last * 0.5f64.powi((bits - measured) as i32));
-        }
+        extend_evenly(&mut shares);
         if !read {
             return Ok(shares);
         }
@@ -62,6 +70,32 @@ impl SetReader<'_, u64> {
             shares[bits] = squares[bits] / (sampled.max(1.0) * rows);
         }
         Ok(level.measured_shares.get_or_init(|| shares).clone())
+    }
+}
+
+impl Run<u64> {
+    /// The shares of the rows of this run, as [`SetReader::shares`] has them. A sample of the rows stands for all, as
+    /// the last row of a block does in a level.
+    pub(crate) fn shares(&self) -> Vec<f64> {
+        let rows = self.puts();
+        if rows.is_empty() {
+            return Vec::new();
+        }
+        let step = rows.len().div_ceil(MOST_SAMPLED);
+        let sampled = rows.len().div_ceil(step);
+        let sums = sums_of_squares(rows.iter().step_by(step).map(|&row| (row, 1.0)));
+        let mut shares = shares_of(&sums[..=measured_length(sampled)], sampled as f64);
+        extend_evenly(&mut shares);
+        shares
+    }
+}
+
+/// Adds the shares of longer prefixes, as if rows that have the same short prefix were evenly spread.
+fn extend_evenly(shares: &mut Vec<f64>) {
+    while shares.len() <= 64
+        && let Some(last) = shares.last()
+    {
+        shares.push(last / 2.0);
     }
 }
 

@@ -8,8 +8,6 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use sdd::Guard;
-
 use super::*;
 use crate::error::{Error, Result};
 use crate::store::blocks::{
@@ -253,19 +251,22 @@ fn read_together<'a, R: Row>(
     for together in ranges.chunks(1).chain([ranges]) {
         for most_rows in [usize::MAX, 8] {
             let read = |marks| -> Result<(Vec<Lists<R>>, Vec<usize>)> {
-                let guard = Guard::new();
                 let mut found = vec![Lists::default(); together.len()];
-                let add = |of: &Searched<R, usize>, puts: &[R], marks: &[R]| {
-                    found[of.of].extend((puts, marks));
-                };
-                let mut wanted = RangeReader::new(&guard, marks, most_rows, add);
-                for (index, range) in together.iter().enumerate() {
-                    let (first, last) = range.clone().into_inner();
-                    let of = index;
-                    wanted.add(&reader(), &[Searched { of, first, last }]);
-                }
-                let too_long = wanted.finish()?.too_long;
-                Ok((found, too_long))
+                let read = read_ranges(
+                    marks,
+                    most_rows,
+                    |wanted| {
+                        for (index, range) in together.iter().enumerate() {
+                            let (first, last) = range.clone().into_inner();
+                            let of = index;
+                            wanted.add(&reader(), &[Searched { of, first, last }]);
+                        }
+                    },
+                    |of: &Searched<R, usize>, puts: &[R], marks: &[R]| {
+                        found[of.of].extend((puts, marks));
+                    },
+                )?;
+                Ok((found, read.too_long))
             };
             let (found, too_long) = read(Marks::Wanted)?;
             let (alone, too_long_alone) = read(Marks::Ignored)?;
