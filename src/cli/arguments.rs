@@ -7,6 +7,7 @@ use crate::{Fingerprint, Near, Unit};
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 
+use super::answer::Failure;
 use super::times::time;
 use super::units::{bytes, count};
 
@@ -121,13 +122,47 @@ pub(super) struct Reading {
     #[arg(long, value_name = "PATTERN")]
     glob: Vec<String>,
 
-    /// The longest record; longer ones are rejected
-    #[arg(long, value_name = "BYTES", default_value = "64MiB")]
+    /// The longest record; longer ones are rejected [default: 64MiB]
+    #[arg(long, value_name = "BYTES")]
     #[arg(value_parser = bytes::<usize>, allow_negative_numbers = true)]
-    max_record: usize,
+    max_record: Option<usize>,
 }
 
 impl Reading {
+    /// Refuses options of reading where nothing is read. They are for what is `wanted`.
+    pub(super) fn ensure_unused(&self, wanted: &str) -> Result<(), Failure> {
+        if self.unit != Unit::Document {
+            return Err(format!("--unit is for {wanted}").into());
+        }
+        self.ensure_only_unit(wanted)
+    }
+
+    /// The same where a text that was given may be cut into units.
+    pub(super) fn ensure_only_unit(&self, wanted: &str) -> Result<(), Failure> {
+        match self.first_given() {
+            None => Ok(()),
+            Some(option) => Err(format!("{option} is for {wanted}").into()),
+        }
+    }
+
+    /// The first of the options, without the unit, that say otherwise than the defaults.
+    fn first_given(&self) -> Option<&'static str> {
+        let given = [
+            (
+                "--input-format",
+                self.input_format != InputFormat::default(),
+            ),
+            ("--key-field", self.key_field.is_some()),
+            ("--text-field", self.text_field.is_some()),
+            ("--html-field", self.html_field.is_some()),
+            ("--ignore-field", !self.ignore_field.is_empty()),
+            ("--glob", !self.glob.is_empty()),
+            ("--max-record", self.max_record.is_some()),
+        ];
+        let first = given.into_iter().find(|(_, is_given)| *is_given)?;
+        Some(first.0)
+    }
+
     /// What gets a fingerprint of its own.
     pub(super) fn unit(&self) -> Unit {
         self.unit
@@ -139,10 +174,10 @@ impl Reading {
     }
 
     pub(super) fn options(&self) -> ReadOptions {
-        let mut options = ReadOptions::new()
-            .format(self.input_format)
-            .max_record_bytes(self.max_record)
-            .unit(self.unit);
+        let mut options = ReadOptions::new().format(self.input_format).unit(self.unit);
+        if let Some(bytes) = self.max_record {
+            options = options.max_record_bytes(bytes);
+        }
         if let Some(field) = &self.key_field {
             options = options.key_field(field);
         }

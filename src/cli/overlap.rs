@@ -83,6 +83,8 @@ impl Verb for Arguments {
             let records = output.console().records(&self.inputs, options)?;
             return asking.ask_all(records, output);
         };
+        self.reading
+            .ensure_only_unit("an INPUT, and `--text` is none")?;
         let key = self.key.as_ref().map(|key| key.as_encoded_bytes().to_vec());
         let text = text.clone();
         let any_found = asking.ask(&Asked { key, text }, output)?;

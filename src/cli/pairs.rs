@@ -54,6 +54,9 @@ impl Verb for Arguments {
     }
 
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        if self.with.is_none() {
+            self.reading.ensure_unused("the input of `--with`")?;
+        }
         if let Some(file) = self.written.file(output) {
             let with = self
                 .with
@@ -291,6 +294,7 @@ impl OtherSide {
                 Err(error) => return Err(error.into()),
             },
         };
+        reading.ensure_unused("an input, and that of `--with` is a database")?;
         Ok(Self {
             snapshot,
             rejected: 0,

@@ -57,7 +57,7 @@ pub(super) struct Arguments {
     verify: VerifyArguments,
 
     /// The scheme of the fingerprints in the input
-    #[arg(long, value_name = "NAME", requires = "input")]
+    #[arg(long, value_name = "NAME")]
     scheme: Option<Scheme>,
 }
 
@@ -301,6 +301,13 @@ impl<'a> QuerySession<'a> {
                         --input"
                     .into(),
             );
+        }
+        if target.input.is_none() && arguments.scheme.is_some() {
+            return Err("--scheme is for the fingerprints of `--input`".into());
+        }
+        let reads_target = target.input.is_some() || target.file.is_some();
+        if !reads_target && !verify.reads_file() {
+            reading.ensure_only_unit("what `--input`, `--file` or `--texts` reads")?;
         }
         verify.check(reading, target.file.iter().chain(&target.input), console)?;
         let verification = verify.open(reading, database, console)?;

@@ -19,6 +19,9 @@ use super::console::Console;
 use super::escaping::printable;
 use super::match_list::MatchList;
 
+/// What stands for the payloads of stored documents, instead of a file.
+const PAYLOAD: &str = "payload";
+
 /// The arguments of commands that compare texts.
 #[derive(clap::Args)]
 pub(super) struct VerifyArguments {
@@ -67,6 +70,12 @@ impl VerifyArguments {
         self.verify.is_some()
     }
 
+    /// Whether the texts are in a file.
+    pub(super) fn reads_file(&self) -> bool {
+        self.texts()
+            .is_some_and(|texts| texts != Path::new(PAYLOAD))
+    }
+
     /// What texts are compared by, if they are.
     pub(super) fn measure(&self) -> Option<TextMeasure> {
         self.verify
@@ -94,7 +103,7 @@ impl VerifyArguments {
                         .into(),
                 );
             }
-            Some(texts) if texts != Path::new("payload") => {
+            Some(texts) if texts != Path::new(PAYLOAD) => {
                 console
                     .records(&[texts], reading.options_of_texts())?
                     .ensure_readable()?;
@@ -118,7 +127,7 @@ impl VerifyArguments {
             TextMeasure::Words => 0.8,
             TextMeasure::Cosine => 0.95,
         };
-        let source = if texts != Path::new("payload") {
+        let source = if texts != Path::new(PAYLOAD) {
             let kept = Texts::read(texts, reading, database, console)?;
             Source::File(texts.to_owned(), Mutex::new(kept))
         } else if reading.unit() == Unit::Document {

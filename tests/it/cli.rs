@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Folder, TestResult, bundled, run, run_with_input, simdb};
+use crate::support::{Folder, Ran, TestResult, bundled, run, run_with_input, simdb};
 
 const TEXT: &str = "one two three four five six seven eight nine ten eleven twelve";
 
@@ -656,5 +656,45 @@ fn a_reader_that_goes_away_is_no_failure() -> TestResult {
         .object()?;
     assert_eq!(stats["documents"], 20_000, "ingestion itself goes on");
     drop(input);
+    Ok(())
+}
+
+/// Options that would not be used were passed over without a word.
+#[test]
+fn options_of_reading_are_refused_where_nothing_is_read() -> TestResult {
+    let folder = Folder::new()?;
+    for name in ["d.simdb", "other.simdb"] {
+        drop(folder.tiny_database(name)?);
+    }
+    let commands = [
+        "query d.simdb --key a",
+        "query d.simdb --text words",
+        "pairs d.simdb",
+        "pairs d.simdb --with other.simdb",
+        "report d.simdb",
+        "overlap d.simdb --text words",
+    ];
+    let options = [
+        "--input-format tsv",
+        "--key-field k",
+        "--text-field t",
+        "--html-field h",
+        "--ignore-field i",
+        "--glob *.z",
+        "--max-record 1k",
+    ];
+    let refused = |command: &str, option: &str| -> std::io::Result<Ran> {
+        let mut program = simdb();
+        program.current_dir(folder.path(""));
+        program.args(command.split(' ')).args(option.split(' '));
+        Ok(Ran::from(program.output()?).expect(2))
+    };
+    for command in commands {
+        for option in options {
+            let name = option.split(' ').next().unwrap_or_default();
+            refused(command, option)?.says(&format!("{name} is for "));
+        }
+    }
+    refused(commands[0], "--scheme simhash")?.says("--scheme is for ");
     Ok(())
 }

@@ -61,6 +61,9 @@ impl Verb for Arguments {
     }
 
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        if self.texts.is_empty() {
+            self.reading.ensure_unused("the files of `--texts`")?;
+        }
         let console = output.console().clone();
         let mut page = None;
         if let Some(path) = &self.html {
