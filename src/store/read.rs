@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
             Marks::Ignored,
             usize::MAX,
             |ranges| {
-                probes(&mut |table, of_table| ranges.add(&self.set(permuted(table)), of_table))
+                probes(&mut |table, of_table| ranges.add(&self.set(permuted(table)), of_table));
             },
             |range: &Searched<u64, T>, puts: &[u64], _: &[u64]| {
                 candidates += puts.len() as u64;
