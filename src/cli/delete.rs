@@ -1,6 +1,7 @@
 //! `simdb delete` and `simdb expire`: delete documents by their keys, by their scope, by their time, or because they
 //! are near-duplicates.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 
 use crate::plural::counted;
@@ -149,13 +150,14 @@ fn delete_keys(keys: &[OsString], database: &Database, output: &mut Output) -> C
     Ok(Answer::yes_if(all_were_there))
 }
 
-/// Prints which of the keys would be deleted.
+/// Prints which of the keys would be deleted. One that comes again would not be there any more.
 fn print_stored_keys(keys: &[OsString], database: &Database, output: &mut Output) -> CommandResult {
     let snapshot = database.snapshot()?;
+    let mut deleted = HashSet::new();
     let mut all_are_there = true;
     for key in keys {
         let key = key.as_encoded_bytes();
-        if snapshot.get(key)?.is_some() {
+        if deleted.insert(key) && snapshot.get(key)?.is_some() {
             print_would_delete(output, key);
         } else {
             all_are_there = false;

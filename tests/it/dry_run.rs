@@ -76,6 +76,14 @@ fn keys_that_would_be_deleted_are_told_and_stay() -> TestResult {
         .says("nobody: no such key");
     assert_eq!(ran.out, "would delete k1\nwould delete k2\n");
     run!("get", &path, "k1").expect(0);
+    // A key that comes again is told as the deletion tells it.
+    let told = run!("delete", &path, "k1", "k1", "--dry-run").expect(1);
+    assert_eq!(told.out, "would delete k1\n");
+    let deleted = run!("delete", &path, "k1", "k1").expect(1);
+    assert_eq!(
+        (deleted.out.as_str(), deleted.err),
+        ("deleted k1\n", told.err)
+    );
     Ok(())
 }
 
