@@ -614,6 +614,7 @@ impl Part {
         // A decoder that has failed may have used nothing.
         let ahead = from.saturating_sub(stored.at);
         io::copy(&mut stored.take(ahead), &mut io::sink())?;
+        let mut search = Search::new(dictionary)?;
         loop {
             let bytes = stored.peek(LOOKED_AT)?;
             let is_rest = bytes.len() < LOOKED_AT;
@@ -622,7 +623,7 @@ impl Part {
                 reach -= LOOKED_AT / 2;
             }
             let mut places = memchr::memchr2_iter(GZIP[0], ZSTD[0], &bytes[..reach]);
-            let found = places.find(|&at| holds_record(&bytes[at..], dictionary));
+            let found = places.find(|&at| search.is_at_record(&bytes[at..]));
             stored.consume(found.unwrap_or(reach));
             if found.is_some() || is_rest {
                 return Ok(found.is_some());
@@ -631,18 +632,79 @@ impl Part {
     }
 }
 
-/// Whether a packed part begins here that holds a record of a web archive.
-fn holds_record(bytes: &[u8], dictionary: &[u8]) -> bool {
-    let mut beginning = [0; 6];
-    let read = if matches!(bytes, [0x1f, 0x8b, 8, flags, ..] if *flags < 0x20) {
-        GzDecoder::new(bytes).read_exact(&mut beginning)
-    } else if bytes.starts_with(ZSTD) {
-        zstd::Decoder::with_dictionary(bytes, dictionary)
-            .and_then(|mut decoder| decoder.read_exact(&mut beginning))
-    } else {
-        return false;
+/// The most bytes of the header of a member of gzip behind damage. Those of archives have some ten.
+const MOST_MEMBER_HEADER: usize = 1 << 10;
+/// So many bytes behind the header unpack to the beginning of a record.
+const BEGINNING_OF_MEMBER: usize = 4 << 10;
+
+/// Looks for records of web archives behind damage. What only begins as a packed part does costs little, however often
+/// it comes.
+struct Search {
+    /// For all frames of zstd, since to take in a dictionary takes long.
+    frames: zstd::stream::raw::Decoder<'static>,
+}
+
+impl Search {
+    fn new(dictionary: &[u8]) -> io::Result<Self> {
+        let frames = zstd::stream::raw::Decoder::with_dictionary(dictionary)?;
+        Ok(Self { frames })
+    }
+
+    /// Whether a packed part begins here that holds a record of a web archive.
+    fn is_at_record(&mut self, bytes: &[u8]) -> bool {
+        let beginning = if let Some(header) = member_header(bytes) {
+            let end = bytes.len().min(header + BEGINNING_OF_MEMBER);
+            let mut beginning = [0; 6];
+            let read = GzDecoder::new(&bytes[..end]).read_exact(&mut beginning);
+            read.is_ok().then_some(beginning)
+        } else if bytes.starts_with(ZSTD) {
+            self.beginning_of_frame(bytes)
+        } else {
+            None
+        };
+        matches!(beginning, Some([b'W', b'A', b'R', b'C', b'/', b'0'..=b'9']))
+    }
+
+    /// The first bytes of a frame of zstd. `None` if there are fewer.
+    fn beginning_of_frame(&mut self, bytes: &[u8]) -> Option<[u8; 6]> {
+        use zstd::stream::raw::{InBuffer, Operation as _, OutBuffer};
+
+        self.frames.reinit().ok()?;
+        let mut beginning = [0; 6];
+        let mut from = InBuffer::around(bytes);
+        let mut to = OutBuffer::around(&mut beginning[..]);
+        while to.pos() < 6 {
+            let before = (from.pos, to.pos());
+            self.frames.run(&mut from, &mut to).ok()?;
+            if (from.pos, to.pos()) == before {
+                return None;
+            }
+        }
+        Some(beginning)
+    }
+}
+
+/// The length of the header of the member of gzip that begins here, by RFC 1952. `None` if it is none, or if it is
+/// longer than any that is looked for.
+fn member_header(bytes: &[u8]) -> Option<usize> {
+    let bytes = &bytes[..bytes.len().min(MOST_MEMBER_HEADER)];
+    let &[0x1f, 0x8b, 8, flags @ 0..0x20, _, _, _, _, _, _, ..] = bytes else {
+        return None;
     };
-    read.is_ok() && beginning.starts_with(b"WARC/") && beginning[5].is_ascii_digit()
+    let mut length = 10;
+    if flags & 0x04 != 0 {
+        let extra = bytes.get(length..)?.first_chunk()?;
+        length += 2 + usize::from(u16::from_le_bytes(*extra));
+    }
+    for with_text in [0x08, 0x10] {
+        if flags & with_text != 0 {
+            length += memchr::memchr(0, bytes.get(length..)?)? + 1;
+        }
+    }
+    if flags & 0x02 != 0 {
+        length += 2;
+    }
+    (length <= bytes.len()).then_some(length)
 }
 
 /// Passes over what may stand between parts, and over frames without data. Keeps a dictionary.

@@ -1,9 +1,10 @@
 //! Tests of unpacking: parts of gzip and zstd, and what is damaged.
 
 use std::io::{self, Read as _, Write as _};
+use std::time::{Duration, Instant};
 
-use flate2::Compression;
 use flate2::write::GzEncoder;
+use flate2::{Compression, GzBuilder};
 
 use super::unpacked::Unpacked;
 
@@ -127,5 +128,48 @@ fn damage_is_told_with_its_place_and_with_what_it_may_have_touched() -> io::Resu
         .map(|error| error.to_string())
         .unwrap_or_default();
     assert!(error.contains("neither gzip nor zstd"), "{error}");
+    Ok(())
+}
+
+/// The name in the header of a member was read up to 64 KiB far at each place, and the dictionary of an archive was taken
+/// in at each frame. A megabyte took twenty seconds.
+#[test]
+fn what_only_begins_as_a_part_costs_little_behind_damage() -> io::Result<()> {
+    let [one, two] = ["WARC/1.0 one", "WARC/1.0 two"];
+    let mut named = GzBuilder::new()
+        .extra(vec![1, 2, 3])
+        .filename("two.warc")
+        .comment("a comment")
+        .write(Vec::new(), Compression::default());
+    named.write_all(two.as_bytes())?;
+    let members = [
+        gzip(one)?,
+        b"\x1f\x8b\x08\x08".repeat(250_000),
+        named.finish()?,
+    ];
+
+    let mut dictionary: Vec<u8> = (0..1_u32 << 20)
+        .map(|i| (i.wrapping_mul(0x9e37_79b1) >> 24) as u8)
+        .collect();
+    dictionary.extend_from_slice(two.as_bytes());
+    let mut packed = zstd::bulk::Compressor::with_dictionary(3, &dictionary)?;
+    let length = (dictionary.len() as u32).to_le_bytes();
+    let frames = [
+        [&[0x5d, 0x2a, 0x4d, 0x18][..], &length, &dictionary].concat(),
+        packed.compress(one.as_bytes())?,
+        // The type of the first block is none.
+        b"\x28\xb5\x2f\xfd\x00\x00\x07\x00\x00".repeat(50_000),
+        packed.compress(two.as_bytes())?,
+    ];
+    for stored in [members.concat(), frames.concat()] {
+        let mut all = unpacked(&stored)?;
+        all.pass_over(one.len() as u64, 0)?;
+        assert!(all.look(1).is_err());
+        let begun = Instant::now();
+        assert!(all.find_record()?);
+        let taken = begun.elapsed();
+        assert_eq!(text_of(all)?, two);
+        assert!(taken < Duration::from_secs(8), "{taken:?}");
+    }
     Ok(())
 }
