@@ -7,6 +7,9 @@ use super::format::InputFormat;
 use super::stored_bytes::Stop;
 use crate::text::Unit;
 
+/// The longest record that can be asked for. No memory holds more, and lengths can be added to it.
+const MOST_RECORD_BYTES: usize = usize::MAX / 4;
+
 /// How inputs are read.
 ///
 /// # Example
@@ -87,7 +90,7 @@ impl ReadOptions {
     /// The longest record, in bytes. A longer one is rejected, and is not kept in memory. Default: 64 MiB.
     #[must_use]
     pub fn max_record_bytes(mut self, bytes: usize) -> Self {
-        self.max_record_bytes = bytes;
+        self.max_record_bytes = bytes.min(MOST_RECORD_BYTES);
         self
     }
 

@@ -118,3 +118,25 @@ fn keys_that_no_document_can_have_are_refused() -> TestResult {
         .says("the key has 4097 bytes");
     Ok(())
 }
+
+/// The length of a record and of its header were added up beyond the largest number.
+#[test]
+fn a_length_as_large_as_possible_is_told_as_wrong() -> TestResult {
+    for length in ["18446744073709551600", "4611686018427387903"] {
+        let folder = Folder::new()?;
+        let record = format!(
+            "WARC/1.0\r\nWARC-Type: response\r\nContent-Length: {length}\r\n\r\ntext\r\n\r\n"
+        );
+        let input = folder.file("a.warc", record)?;
+        let path = folder.path("d.simdb");
+        run!(
+            "ingest",
+            &path,
+            &input,
+            "--max-record",
+            "18446744073709551615"
+        )
+        .says("the WARC record ends too early");
+    }
+    Ok(())
+}
