@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, fs, mem};
 
 use super::directories::with_files_of_directories;
-use super::format::{InputFormat, not_readable};
+use super::format::{Cut, InputFormat, not_readable};
 use super::ingestion::Resumed;
 use super::input::{Behind, Input, Raw, RawContent};
 use super::opening::{Opener, cannot_read, is_stdin, readable_bytes};
@@ -411,7 +411,23 @@ impl Records {
             return Ok(Standing::Unknown);
         }
         let standing = standing_of(path, &self.options, &source.identity(), source.has_ended());
-        standing.map_err(|source| self.or_stopped(cannot_read(path, None, &source)))
+        match standing {
+            // Its only record has changed.
+            Ok(Standing::Grown) if self.is_one_record(path) => Ok(Standing::Changed),
+            Ok(standing) => Ok(standing),
+            Err(source) => Err(self.or_stopped(cannot_read(path, None, &source))),
+        }
+    }
+
+    /// Whether a file is one record as a whole. What cannot be opened is met again when it is read.
+    fn is_one_record(&self, path: &Path) -> bool {
+        let opener = Opener {
+            path,
+            options: &self.options,
+            progress: &Progress::new(None),
+        };
+        let opened = opener.open(None, None);
+        opened.is_ok_and(|opened| opened.format.cut() == Cut::File)
     }
 
     /// Sets where the reading of an input begins: as `resumed` says of what was read before.

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;
-use simdb::ingest::{Event, Ingest, Ingested, InputFormat, ReadOptions, Records, Reread};
-use simdb::{CreateOptions, Database, Policy, Scheme};
+use simdb::ingest::{Event, Ingest, Ingested, InputFormat, ReadOptions, Records, Reread, Resumed};
+use simdb::{CreateOptions, Database, OpenOptions, Policy, Scheme};
 
 use crate::support::random::Random;
 use crate::support::{Folder, Ran, TestResult, assert_sound, run, run_with_input, simdb};
@@ -174,7 +174,7 @@ fn kill_until_it_ends(
         expected.documents.len(),
         "{name} after {kills} kills"
     );
-    assert_sound(&Database::open(&path, &simdb::OpenOptions::new())?)?;
+    assert_sound(&Database::open(&path, &OpenOptions::new())?)?;
     Ok(kills)
 }
 
@@ -484,7 +484,7 @@ fn reading_again_gives_the_verdicts_of_the_first_time() -> TestResult {
             assert_eq!(lines(&again.out), lines(&first.out), "{policy} {option}");
             assert_eq!(keys(&path)?, stored, "{policy} {option}");
         }
-        assert_sound(&Database::open(&path, &simdb::OpenOptions::new())?)?;
+        assert_sound(&Database::open(&path, &OpenOptions::new())?)?;
     }
     Ok(())
 }
@@ -587,6 +587,36 @@ fn what_was_added_to_an_input_is_read_and_another_content_is_read_from_its_begin
             .says("has changed since it was read");
         assert_eq!(changed.last()?["documents"], 2, "{name}");
         run!("sources", &path, "--forget", &input).expect(0);
+    }
+    Ok(())
+}
+
+/// What is one document as a whole was taken for read when it had grown, and never read again.
+#[test]
+fn a_text_or_a_page_that_has_grown_is_read_from_its_beginning() -> TestResult {
+    let plain = |text: &str| Ok(text.as_bytes().to_vec());
+    for (name, pack) in [
+        ("a.txt", plain as fn(&str) -> io::Result<Vec<u8>>),
+        ("a.html", plain),
+        ("a.txt.gz", gzip),
+        ("a.html.gz", gzip),
+    ] {
+        let folder = Folder::new()?;
+        let path = folder.path("d.simdb");
+        let input = folder.file(name, pack("one two three four five six seven eight\n")?)?;
+        ran(&path, &input, &["--json"])?.expect(0);
+        let before = fs::read(&input)?;
+        let added = pack("nine ten eleven twelve thirteen fourteen\n")?;
+        fs::write(&input, [before, added].concat())?;
+        let database = Database::open(&path, &OpenOptions::new())?;
+        let mut records = Records::open([&input], ReadOptions::new())?;
+        let resumed = records.resume(&database.snapshot()?)?;
+        assert_eq!(resumed, [Resumed::Changed], "{name}");
+        drop(database);
+        let grown = ran(&path, &input, &["--json"])?
+            .expect(0)
+            .says("has changed since it was read");
+        assert_eq!(grown.last()?["documents"], 1, "{name}");
     }
     Ok(())
 }
