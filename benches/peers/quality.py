@@ -93,7 +93,7 @@ def by_simdb(folder, about, options):
         command += ["--html-field", about["html_field"]]
     if options.plots:
         options.plots.mkdir(parents=True, exist_ok=True)
-        command += ["--plot", options.plots / f"{folder.name}.svg"]
+        command += ["--plot", options.plots / f"{folder.name}.svg", "--replace"]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
     counts, *points = (json.loads(line) for line in done.stdout.splitlines())
     # Times mean nothing where other programs run.

@@ -1,16 +1,13 @@
 //! `simdb eval`: measures methods on labelled documents. Prints the yardstick, a table for each method, the best of
 //! each.
 
-use std::fs::File;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::Fingerprint;
 use crate::eval::{
     Band, Corpus, Curve, EstimateError, Judgements, Labels, MethodName, Point, Settings, Yardstick,
     plot, plot_over_distance,
 };
-use crate::files::{directory_of, open_output};
 use crate::ingest::Records;
 use crate::plural::counted;
 use serde_json::{Value, json};
@@ -19,11 +16,14 @@ use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{Reading, named_file};
 use super::commands::Command;
 use super::console::Console;
+use super::existing_output::are_same_file;
 use super::output::Output;
 use super::rejections;
+use super::whole_file::WholeFile;
 
 #[derive(clap::Args)]
 #[command(
+    group = clap::ArgGroup::new("pictures").multiple(true),
     after_help = "To choose a distance by looking, with pairs that you have labelled:\n  \
                         simdb eval pages.jsonl.gz --pairs labels.tsv --plot-distance choice.svg\n\n\
                         Methods: see docs/corpora.md. F is the number of false matches in a million pairs of \
@@ -84,15 +84,19 @@ pub(super) struct Arguments {
     lexica: u32,
 
     /// Draw the curves into this file, an SVG picture
-    #[arg(long, value_name = "FILE", value_parser = named_file())]
+    #[arg(long, value_name = "FILE", value_parser = named_file(), group = "pictures")]
     plot: Option<PathBuf>,
 
-    /// Draw recall and false matches over the distance into this file, an SVG picture
+    /// Draw recall and false matches over the distance into this SVG
     ///
     /// This picture shows which max distance and which least similarity find the pairs that are labelled the same, and
     /// how many others they match. Without `--pairs`, it shows the pairs of an exact Jaccard similarity of 0.8 or more
-    #[arg(long, value_name = "FILE", value_parser = named_file())]
+    #[arg(long, value_name = "FILE", value_parser = named_file(), group = "pictures")]
     plot_distance: Option<PathBuf>,
+
+    /// Replace pictures that exist
+    #[arg(long, requires = "pictures")]
+    replace: bool,
 }
 
 /// The methods that are measured if none is named, and those for a choice of a distance.
@@ -119,11 +123,16 @@ fn parse_methods(name: &str) -> Result<Methods, String> {
 
 impl Command for Arguments {
     fn run(&self, output: &mut Output) -> CommandResult {
-        // Before the work, which can take minutes.
-        for file in self.plot.iter().chain(&self.plot_distance) {
-            ensure_has_folder(file)?;
-        }
         let console = output.console().clone();
+        // Before the work, which can take minutes.
+        let picture = self.picture(self.plot.as_ref(), &console)?;
+        let picture_of_distance = self.picture(self.plot_distance.as_ref(), &console)?;
+        if let (Some(one), Some(other)) = (&picture, &picture_of_distance)
+            && are_same_file(&one.place, &other.place)
+        {
+            let path = one.place.display();
+            return Err(format!("{path}: two pictures cannot have the same name").into());
+        }
         let options = self.reading.options().only_content();
         let records = Records::open(&self.documents, options)?;
         let mut rejected = 0u64;
@@ -164,39 +173,33 @@ impl Command for Arguments {
             print_bests(output, &curves);
         }
         let title = counted(corpus.len(), "document");
-        if let Some(path) = &self.plot {
-            write_picture(path, &plot(&curves, &title)?)?;
+        if let Some(picture) = picture {
+            picture.write(&plot(&curves, &title)?)?;
         }
-        if let Some(path) = &self.plot_distance {
+        if let Some(picture) = picture_of_distance {
             let title = format!("Recall and false matches over the distance: {title}");
-            write_picture(path, &plot_over_distance(&curves, &title)?)?;
+            picture.write(&plot_over_distance(&curves, &title)?)?;
         }
         Ok(Answer::yes_unless(rejected > 0))
     }
 }
 
-fn write_picture(path: &Path, picture: &str) -> Result<(), Failure> {
-    let mut options = File::options();
-    let opened = open_output(path, options.write(true).create(true).truncate(true));
-    let written = opened.and_then(|mut file| file.write_all(picture.as_bytes()));
-    Ok(written.map_err(|error| format!("{}: {error}", path.display()))?)
-}
-
-/// Refuses a file that cannot be made, as far as that can be known without doing it.
-fn ensure_has_folder(file: &Path) -> Result<(), Failure> {
-    if directory_of(file).is_ok() {
-        return Ok(());
-    }
-    let folder = file.parent().unwrap_or(file);
-    Err(format!(
-        "{}: there is no folder {}",
-        file.display(),
-        folder.display()
-    )
-    .into())
-}
-
 impl Arguments {
+    /// The file for a picture. It is no input, and can be written.
+    fn picture(
+        &self,
+        path: Option<&PathBuf>,
+        console: &Console,
+    ) -> Result<Option<WholeFile>, Failure> {
+        let Some(path) = path else {
+            return Ok(None);
+        };
+        let picture = WholeFile::new("picture", path, self.replace, console);
+        picture.ensure_apart(None, self.documents.iter().chain(&self.pairs), console)?;
+        picture.ensure_writable(None)?;
+        Ok(Some(picture))
+    }
+
     fn judgements(&self) -> Judgements {
         let mut judgements = Judgements::default();
         if !self.same.is_empty() {

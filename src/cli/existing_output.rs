@@ -200,10 +200,18 @@ pub(super) fn are_same_file(a: &Path, b: &Path) -> bool {
     if files::are_same_file(a, b) {
         return true;
     }
-    match (path::absolute(a), path::absolute(b)) {
-        (Ok(a), Ok(b)) => a == b,
+    match (place_of(a), place_of(b)) {
+        (Some(a), Some(b)) => a == b,
         _ => false,
     }
+}
+
+/// Where a file is or will be, whatever links lead to its folder.
+fn place_of(path: &Path) -> Option<PathBuf> {
+    let path = path::absolute(path).ok()?;
+    let folder = path.parent()?;
+    let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    Some(folder.join(path.file_name()?))
 }
 
 /// Whether a file is in a directory. It need not be there yet.

@@ -51,6 +51,7 @@ mod units;
 mod uses;
 mod verbs;
 mod verification;
+mod whole_file;
 
 pub use commands::main;
 #[cfg(all(unix, feature = "cli", any(test, fuzzing)))]

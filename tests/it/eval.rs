@@ -1,8 +1,10 @@
 //! `simdb eval`: measures methods on labelled documents.
 
+use std::path::Path;
+
 use simdb::Scheme;
 
-use crate::support::{Folder, TestResult, bundled, real_data, run};
+use crate::support::{Folder, Ran, TestResult, bundled, real_data, run, simdb};
 
 /// Five documents in three groups. `a` and `b` have the same text, `c` is the same without the last of its 25
 /// words: 21 of 22 shingles. `d` and `e` have nothing in common with these or with each other.
@@ -207,7 +209,7 @@ fn recall_and_false_matches_are_drawn_over_the_distance() -> TestResult {
         );
     }
     // Without labels, bands take the place of the verdicts.
-    run!("eval", &documents, "--plot-distance", &picture).expect(0);
+    run!("eval", &documents, "--plot-distance", &picture, "--replace").expect(0);
     let drawn = std::fs::read_to_string(&picture)?;
     assert!(drawn.contains("Jaccard") && drawn.contains("in a million unrelated pairs"));
 
@@ -245,7 +247,7 @@ fn recall_and_false_matches_are_drawn_over_the_distance() -> TestResult {
         "--method",
         "exact",
         "--plot-distance",
-        &picture
+        folder.path("none.svg")
     )
     .expect(2)
     .says("no method has distances");
@@ -253,6 +255,63 @@ fn recall_and_false_matches_are_drawn_over_the_distance() -> TestResult {
         .expect(2)
         .says("only a method with sketches");
     Ok(())
+}
+
+/// A picture took the place of the documents or the labels, or of anything else that had its name.
+#[test]
+fn a_picture_takes_the_place_of_nothing_that_was_not_said() -> TestResult {
+    let folder = Folder::new()?;
+    let documents = documents(&folder)?;
+    let labels = folder.file("labels.tsv", "a\tb\tsame\nd\te\tdifferent\n")?;
+    let other = folder.file("other.svg", "mine")?;
+    let before = [&documents, &labels, &other].map(std::fs::read);
+    let program = |pictures: &[&str]| {
+        let labelled = ["--pairs", "labels.tsv", "--method", "minwise-1"];
+        run_in(&folder, &documents, &[&labelled, pictures].concat())
+    };
+    for option in ["--plot", "--plot-distance"] {
+        for input in ["documents.jsonl", "./labels.tsv"] {
+            for replace in [&[][..], &["--replace"]] {
+                let ran = program(&[&[option, input], replace].concat())?;
+                let ran = ran.expect(2).says("is one of the inputs");
+                assert!(ran.out.is_empty(), "told before measuring");
+            }
+        }
+        let ran = program(&[option, "other.svg"])?.expect(2).says("exists");
+        assert!(ran.out.is_empty(), "told before measuring");
+    }
+    for same in ["new.svg", "./new.svg"] {
+        program(&["--plot", "new.svg", "--plot-distance", same])?
+            .expect(2)
+            .says("two pictures cannot have the same name");
+    }
+    program(&["--replace"])?.expect(2);
+    for (path, before) in [&documents, &labels, &other].into_iter().zip(before) {
+        assert!(std::fs::read(path)? == before?, "{path:?} was changed");
+    }
+    assert_eq!(std::fs::read_dir(folder.path("."))?.count(), 3);
+
+    let both = [
+        "--plot",
+        "other.svg",
+        "--plot-distance",
+        "new.svg",
+        "--replace",
+    ];
+    run_in(&folder, &documents, &both)?.expect(0);
+    for name in ["other.svg", "new.svg"] {
+        assert!(std::fs::read_to_string(folder.path(name))?.starts_with("<svg"));
+    }
+    Ok(())
+}
+
+fn run_in(folder: &Folder, documents: &Path, options: &[&str]) -> std::io::Result<Ran> {
+    let mut program = simdb();
+    program.arg("eval").arg(documents).args(options);
+    program
+        .current_dir(folder.path("."))
+        .output()
+        .map(Ran::from)
 }
 
 /// Spreadsheets write a byte order mark. It made a pair of the header, whose label nobody knew.

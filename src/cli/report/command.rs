@@ -1,24 +1,21 @@
 //! The command: its arguments, and where its report goes: to the screen or into the file of a page.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::files::{Existing, NewFile, directory_of};
 use crate::ingest::Fingerprinting;
 use crate::{Database, Document, Error, Unit};
 
 use super::survey::Survey;
-use crate::cli::answer::{Answer, CommandResult, Failure};
+use crate::cli::answer::{Answer, CommandResult};
 use crate::cli::arguments::{Reading, max_distance_parser, named_file};
 use crate::cli::console::Console;
 use crate::cli::escaping::printable;
-use crate::cli::existing_output::ensure_may_stand;
-use crate::cli::existing_output::ensure_replaceable;
 use crate::cli::output::Output;
 use crate::cli::units::count;
 use crate::cli::verbs::{LiveDatabase, Verb};
 use crate::cli::verification::texts_of;
+use crate::cli::whole_file::WholeFile;
 
 /// The sample pairs of each distance.
 pub(in crate::cli) const SAMPLES: usize = 3;
@@ -67,14 +64,9 @@ impl Verb for Arguments {
         let console = output.console().clone();
         let mut page = None;
         if let Some(path) = &self.html {
-            let new = Page::new(path, self.replace, &console)?;
-            let texts: Vec<PathBuf> = self
-                .texts
-                .iter()
-                .map(|path| console.place_of(path))
-                .collect();
-            let inputs = texts.iter().map(PathBuf::as_path);
-            ensure_replaceable(&new.place, Some(database.path()), inputs)?;
+            let new = WholeFile::new("page", path, self.replace, &console);
+            new.ensure_apart(Some(database.path()), &self.texts, &console)?;
+            new.ensure_writable(Some(BEGIN))?;
             page = Some(new);
         }
         let snapshot = database.snapshot()?;
@@ -172,75 +164,3 @@ impl Arguments {
 
 /// How each page begins.
 const BEGIN: &str = "<!DOCTYPE html>";
-
-/// The file for a page.
-struct Page {
-    /// As it was given.
-    path: PathBuf,
-    place: PathBuf,
-    replace: bool,
-}
-
-impl Page {
-    /// Refuses a file that exists or cannot be written, before there is any work for it.
-    fn new(path: &Path, replace: bool, console: &Console) -> Result<Self, Failure> {
-        let page = Self {
-            path: path.to_owned(),
-            place: console.place_of(path),
-            replace,
-        };
-        if !replace {
-            ensure_may_stand(&page.place, BEGIN.as_bytes()).map_err(|_| Error::AlreadyExists {
-                path: page.path.clone(),
-            })?;
-        }
-        if page.place.is_dir() {
-            return Err(page.refused("it is a folder"));
-        }
-        // Dropped at once, so nothing is left if the process is killed at its work.
-        page.new_file()?;
-        Ok(page)
-    }
-
-    /// Writes the page. The file has its name only when it is whole.
-    fn write(&self, page: &str) -> Result<(), Failure> {
-        let new = self.new_file()?;
-        (&*new.file)
-            .write_all(page.as_bytes())
-            .map_err(|error| self.failed(&error))?;
-        let existing = match self.replace {
-            true => Existing::Replace,
-            false => Existing::Refuse,
-        };
-        match new.finish(&self.place, existing) {
-            Err(Error::Io { source, .. }) => Err(self.failed(&source)),
-            Err(Error::AlreadyExists { .. }) => Err(Error::AlreadyExists {
-                path: self.path.clone(),
-            }
-            .into()),
-            finished => Ok(finished?),
-        }
-    }
-
-    fn new_file(&self) -> Result<NewFile, Failure> {
-        let folder =
-            directory_of(&self.place).map_err(|_| self.refused("there is no such folder"))?;
-        NewFile::create(folder).map_err(|error| match error {
-            Error::Io { source, .. } => self.failed(&source),
-            error => error.into(),
-        })
-    }
-
-    fn failed(&self, error: &io::Error) -> Failure {
-        // The error of a temporary file names it, and nobody has heard of that.
-        match error.get_ref().and_then(|inner| inner.source()) {
-            Some(cause) => self.refused(&cause.to_string()),
-            None => self.refused(&error.to_string()),
-        }
-    }
-
-    fn refused(&self, reason: &str) -> Failure {
-        let path = self.path.display();
-        format!("{path}: the page cannot be written: {reason}").into()
-    }
-}

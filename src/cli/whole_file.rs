@@ -1,0 +1,108 @@
+//! A small file that a command writes at its end: whole, or not at all. Whether it can be written is known before the
+//! work.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::answer::Failure;
+use super::console::Console;
+use super::existing_output::{ensure_may_stand, ensure_replaceable};
+use crate::Error;
+use crate::files::{Existing, NewFile, directory_of, ensure_nothing_at};
+
+/// The file.
+pub(super) struct WholeFile {
+    /// What it is, for messages.
+    what: &'static str,
+    /// As it was given.
+    path: PathBuf,
+    pub(super) place: PathBuf,
+    replace: bool,
+}
+
+impl WholeFile {
+    pub(super) fn new(what: &'static str, path: &Path, replace: bool, console: &Console) -> Self {
+        Self {
+            what,
+            path: path.to_owned(),
+            place: console.place_of(path),
+            replace,
+        }
+    }
+
+    /// Refuses what the command reads, and what is no file.
+    pub(super) fn ensure_apart<'p>(
+        &self,
+        database: Option<&Path>,
+        inputs: impl IntoIterator<Item = &'p PathBuf>,
+        console: &Console,
+    ) -> Result<(), Failure> {
+        let inputs: Vec<PathBuf> = inputs
+            .into_iter()
+            .map(|path| console.place_of(path))
+            .collect();
+        ensure_replaceable(&self.place, database, inputs.iter().map(PathBuf::as_path))
+    }
+
+    /// Refuses a file that exists or cannot be written, before there is any work for it. One that begins as
+    /// `may_begin` says may be what a command that was killed has made, and is compared at the end.
+    pub(super) fn ensure_writable(&self, may_begin: Option<&str>) -> Result<(), Failure> {
+        if !self.replace {
+            let absent = match may_begin {
+                Some(begin) => ensure_may_stand(&self.place, begin.as_bytes()),
+                None => ensure_nothing_at(&self.place),
+            };
+            absent.map_err(|_| self.exists())?;
+        }
+        if self.place.is_dir() {
+            return Err(self.refused("it is a folder"));
+        }
+        // Dropped at once, so nothing is left if the process is killed at its work.
+        self.new_file().map(drop)
+    }
+
+    /// Writes it. It has its name only when it is whole.
+    pub(super) fn write(&self, text: &str) -> Result<(), Failure> {
+        let new = self.new_file()?;
+        (&*new.file)
+            .write_all(text.as_bytes())
+            .map_err(|error| self.failed(&error))?;
+        let existing = match self.replace {
+            true => Existing::Replace,
+            false => Existing::Refuse,
+        };
+        match new.finish(&self.place, existing) {
+            Err(Error::Io { source, .. }) => Err(self.failed(&source)),
+            Err(Error::AlreadyExists { .. }) => Err(self.exists().into()),
+            finished => Ok(finished?),
+        }
+    }
+
+    fn new_file(&self) -> Result<NewFile, Failure> {
+        let folder =
+            directory_of(&self.place).map_err(|_| self.refused("there is no such folder"))?;
+        NewFile::create(folder).map_err(|error| match error {
+            Error::Io { source, .. } => self.failed(&source),
+            error => error.into(),
+        })
+    }
+
+    fn exists(&self) -> Error {
+        Error::AlreadyExists {
+            path: self.path.clone(),
+        }
+    }
+
+    fn failed(&self, error: &io::Error) -> Failure {
+        // The error of a temporary file names it, and nobody has heard of that.
+        match error.get_ref().and_then(|inner| inner.source()) {
+            Some(cause) => self.refused(&cause.to_string()),
+            None => self.refused(&error.to_string()),
+        }
+    }
+
+    fn refused(&self, reason: &str) -> Failure {
+        let path = self.path.display();
+        format!("{path}: the {} cannot be written: {reason}", self.what).into()
+    }
+}
