@@ -87,6 +87,7 @@ impl Verb for Arguments {
             );
         }
 
+        pairs.ensure_answerable()?;
         let wanted = self.wanted(max_distance);
         let (sink, saved) = self.written.open(&wanted, sides, output)?;
         let goes_on = if saved.is_some() {

@@ -6,9 +6,11 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use simdb::{CreateOptions, Database, Scheme};
+use simdb::{CreateOptions, Database, Scheme, SketchSize};
 
-use crate::support::{Folder, TestResult, document, in_one_of_five_tries, insert_all, run, simdb};
+use crate::support::{
+    Folder, Ran, TestResult, document, in_one_of_five_tries, insert_all, run, simdb,
+};
 
 fn spread(i: u64) -> u64 {
     (i + 1)
@@ -447,5 +449,38 @@ fn pairs_are_never_written_over_what_they_are_of() -> TestResult {
     run!("report", &path, "--html", &path, "--replace")
         .expect(2)
         .says("is the database itself");
+    Ok(())
+}
+
+/// The file was emptied, and a small file stood beside it, before it was seen that there is no answer.
+#[test]
+fn a_question_without_an_answer_changes_no_file() -> TestResult {
+    let folder = Folder::new()?;
+    let options = CreateOptions::new().scheme(Scheme::External);
+    let without = options.clone().sketch_size(SketchSize::None);
+    for (name, options) in [
+        ("d.simdb", &without),
+        ("other.simdb", &options.scheme(Scheme::Minwise1)),
+    ] {
+        drop(Database::create(folder.path(name), options)?);
+    }
+    let old = folder.file("old.tsv", "mine\n")?;
+    let other = folder.path("other.simdb").into_os_string();
+    for (question, why) in [
+        (["--min-similarity".into(), "0.9".into()], "no sketches"),
+        (["--with".into(), other], "scheme"),
+    ] {
+        for output in [&old, &folder.path("new.tsv")] {
+            let mut program = simdb();
+            program
+                .arg("pairs")
+                .arg(folder.path("d.simdb"))
+                .args(&question);
+            program.arg("--output").arg(output).arg("--replace");
+            Ran::from(program.output()?).expect(2).says(why);
+        }
+    }
+    assert_eq!(fs::read_to_string(&old)?, "mine\n");
+    assert_eq!(fs::read_dir(folder.path("."))?.count(), 3);
     Ok(())
 }

@@ -222,6 +222,19 @@ impl Pairs {
         self
     }
 
+    /// Refuses a question that cannot be answered, before anything is made for the answer.
+    #[cfg(feature = "cli")]
+    pub(crate) fn ensure_answerable(&self) -> Result<()> {
+        let query = self.query()?;
+        query.sides(&self.snapshot, self.other.as_ref()).map(drop)
+    }
+
+    fn query(&self) -> Result<PairQuery> {
+        let reader = self.snapshot.reader()?;
+        let from = self.from.clone();
+        PairQuery::for_caller(&self.near, reader.settings(), self.each_document, from)
+    }
+
     /// Finds all pairs, each once, and gives them to `observe`: first the groups, in the order of their fingerprints,
     /// then the pairs, in the order of the tables in which they are found. The order is always the same for the same
     /// file; merges and compaction may change it. Ends when `observe` breaks.
@@ -250,9 +263,7 @@ impl Pairs {
     ///
     /// Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 4.
     pub fn run(&self, mut observe: impl FnMut(PairEvent) -> ControlFlow<()>) -> Result<()> {
-        let reader = self.snapshot.reader()?;
-        let from = self.from.clone();
-        let query = PairQuery::for_caller(&self.near, reader.settings(), self.each_document, from)?;
+        let query = self.query()?;
         let observe = &mut |event| Error::if_broken(observe(PairEvent::from_members(event)));
         Error::unless_interrupted(query.run(
             &self.snapshot,

@@ -97,12 +97,7 @@ impl PairQuery {
         keys: Keys,
         observe: &mut dyn FnMut(MemberEvent) -> Result<()>,
     ) -> Result<()> {
-        let ours = snapshot.reader()?;
-        self.check_conditions(ours)?;
-        let theirs = other.map(Snapshot::reader).transpose()?;
-        if let Some(theirs) = theirs {
-            self.ensure_alike(ours, theirs)?;
-        }
+        let (ours, theirs) = self.sides(snapshot, other)?;
         // The tables of the larger side are gone through, each once. Which one that is may be seen otherwise after a
         // merge.
         let goes_through_other_side = match &self.from {
@@ -163,6 +158,21 @@ impl PairQuery {
                 })
             },
         )
+    }
+
+    /// Both sides, if the question can be asked of them.
+    pub(super) fn sides<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        other: Option<&'s Snapshot>,
+    ) -> Result<(Reader<'s>, Option<Reader<'s>>)> {
+        let ours = snapshot.reader()?;
+        self.check_conditions(ours)?;
+        let theirs = other.map(Snapshot::reader).transpose()?;
+        if let Some(theirs) = theirs {
+            self.ensure_alike(ours, theirs)?;
+        }
+        Ok((ours, theirs))
     }
 
     /// The query and the content as bytes, the same wherever the rows are stored.
