@@ -220,7 +220,7 @@ impl PairPrinter<'_> {
         match event {
             PairEvent::Pair(mut pair) => {
                 if let Some(other) = self.other {
-                    pair.b.newest_key = other.key_of(pair.b.newest_key);
+                    pair.b.newest_key = other.key_of(pair.b.newest_key)?;
                 }
                 self.pairs += 1;
                 self.behind += 1;
@@ -309,11 +309,16 @@ impl OtherSide {
     }
 
     /// The key of a document, as it was in the input.
-    fn key_of(&self, mut key: Vec<u8>) -> Vec<u8> {
-        if self.is_input() {
-            key.drain(..NUMBER_BYTES.min(key.len()));
+    fn key_of(&self, mut key: Vec<u8>) -> Result<Vec<u8>, Error> {
+        if !self.is_input() {
+            return Ok(key);
         }
-        key
+        if key.len() == NUMBER_BYTES {
+            let document = self.snapshot.get(&key)?;
+            return Ok(document.map_or(key, |document| document.payload().to_vec()));
+        }
+        key.drain(..NUMBER_BYTES.min(key.len()));
+        Ok(key)
     }
 
     fn read(
@@ -380,12 +385,18 @@ impl OtherSide {
     }
 }
 
-/// What counts of a document, under a key with its number.
+/// What counts of a document, under a key with its number. A key for which there is no room behind the number is the
+/// payload.
 fn numbered(document: &Document, number: u64) -> Document {
     let mut key = number.to_le_bytes().to_vec();
-    key.extend_from_slice(document.key());
+    let mut payload: &[u8] = &[];
+    match document.key() {
+        own if own.len() > Document::MAX_KEY_BYTES - NUMBER_BYTES => payload = own,
+        own => key.extend_from_slice(own),
+    }
     Document::new(key, document.fingerprint())
         .with_sketch(document.sketch().copied())
         .with_seen(document.seen())
         .with_scope(document.scope())
+        .with_payload(payload)
 }

@@ -484,3 +484,36 @@ fn a_question_without_an_answer_changes_no_file() -> TestResult {
     assert_eq!(fs::read_dir(folder.path("."))?.count(), 3);
     Ok(())
 }
+
+/// Before the key of a record of an input there was a number, and together they were too long for a key.
+#[test]
+fn the_longest_key_of_an_input_is_in_its_pair() -> TestResult {
+    let folder = Folder::new()?;
+    let options = CreateOptions::new().scheme(Scheme::External);
+    let database = Database::create(folder.path("d.simdb"), &options)?;
+    insert_all(&database, [document("d", 7)])?;
+    drop(database);
+    let keys = [1, 8, 4_088, 4_089, 4_096].map(|length| "k".repeat(length));
+    let lines: String = keys
+        .iter()
+        .map(|key| format!("{key}\t{:016x}\n", 7))
+        .collect();
+    let input = folder.file("in.tsv", lines)?;
+    let ran = run!(
+        "pairs",
+        folder.path("d.simdb"),
+        "--with",
+        &input,
+        "--input-format",
+        "fingerprints"
+    )
+    .expect(0);
+    let mut found: Vec<&str> = ran
+        .out
+        .lines()
+        .filter_map(|line| line.split('\t').nth(2))
+        .collect();
+    found.sort_unstable_by_key(|key| key.len());
+    assert_eq!(found, keys);
+    Ok(())
+}
