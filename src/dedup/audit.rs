@@ -223,7 +223,8 @@ impl Audit {
         Records::open(self.clean.inputs.clone(), self.reading())
     }
 
-    /// The paths of the inputs, each once, with the files of directories in their place.
+    /// The paths of the inputs, each file once, with the files of directories in their place. Of the names of a file, it
+    /// has the one that the list has.
     pub(super) fn input_paths(&self, claims: &Claims) -> Result<Vec<PathBuf>> {
         let mut paths = self.inputs.clone();
         if paths.is_empty() {
@@ -231,11 +232,30 @@ impl Audit {
                 paths.push(path_of(name, &self.removed)?);
             }
         }
-        let mut known = HashSet::new();
-        let mut paths = self.input_records(paths)?.paths().to_vec();
-        paths.retain(|path| known.insert(path.as_os_str().as_encoded_bytes().to_vec()));
+        let mut records = self.input_records(paths)?;
+        // Otherwise a directory could be among the paths, whose files would come into its place.
+        records.ensure_readable()?;
+        let listed: HashSet<&[u8]> = claims.names().iter().map(Vec::as_slice).collect();
+        let mut given = HashSet::new();
+        let mut indexes = HashMap::new();
+        let mut paths = Vec::new();
+        for (source, path) in records.names().iter().zip(records.paths()) {
+            let name = path.as_os_str().as_encoded_bytes();
+            if !given.insert(name) {
+                continue;
+            }
+            match source.as_ref().and_then(|source| indexes.get(source)) {
+                // A cleaning reads a file once, under the first of its names.
+                Some(&index) if listed.contains(name) => paths[index] = path.clone(),
+                Some(_) => {}
+                None => {
+                    indexes.extend(source.clone().map(|source| (source, paths.len())));
+                    paths.push(path.clone());
+                }
+            }
+        }
         for name in claims.names() {
-            if !known.contains(name) {
+            if !given.contains(name.as_slice()) {
                 return Err(Error::Input {
                     source_name: path_name(&self.removed),
                     line: None,

@@ -171,7 +171,6 @@ impl Records {
     }
 
     /// Refuses inputs of which one cannot be opened. Otherwise that is told when its turn comes.
-    #[cfg(feature = "cli")]
     pub(crate) fn ensure_readable(&self) -> Result<()> {
         for (path, begin) in self.paths.iter().zip(&self.begins) {
             if let Begin::Failed { reason, .. } = begin {

@@ -492,6 +492,64 @@ fn ends_of_chains_are_not_near_to_their_survivors() -> TestResult {
     Ok(())
 }
 
+/// A link to the directory in which it is made the audit panic, or name a wrong file.
+#[cfg(unix)]
+#[test]
+fn a_link_in_a_circle_is_told() -> TestResult {
+    let folder = Folder::new()?;
+    let input = folder.path("in");
+    fs::create_dir(&input)?;
+    for name in ["a", "b", "z"] {
+        let text = text(1, 0);
+        fs::write(
+            input.join(format!("{name}.tsv")),
+            format!("{name}\t{text}\n"),
+        )?;
+    }
+    std::os::unix::fs::symlink(".", input.join("loop"))?;
+    let [output, list] = ["out", "list"].map(|name| folder.path(name));
+    run!("dedup", &input, "-o", &output, "--removed", &list)
+        .expect(2)
+        .says("that is a loop without an end");
+    audited(&output, &list, std::slice::from_ref(&input), &[])?
+        .expect(2)
+        .says("in/loop: is a link to ");
+    audited(&output, &list, &[], &[])?.expect(0);
+    Ok(())
+}
+
+/// A cleaning reads a file once. The audit read it once for each of its names, and missed the copies.
+#[test]
+fn an_input_with_two_names_is_one_input() -> TestResult {
+    let folder = Folder::new()?;
+    fs::create_dir(folder.path("in"))?;
+    let lines = [("a", 0), ("b", 1), ("c", 60)].map(|(key, changes)| line(key, &text(1, changes)));
+    let input = folder.file("in/a.jsonl", lines.concat())?;
+    let again = folder.path("in/../in/a.jsonl");
+    let mut inputs = vec![
+        vec![input.clone(), again.clone()],
+        vec![again, input.clone()],
+    ];
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("a.jsonl", folder.path("in/b.jsonl"))?;
+        inputs.push(vec![folder.path("in")]);
+    }
+    for (number, inputs) in inputs.into_iter().enumerate() {
+        let (output, list, ran) = cleaned(&folder, &number.to_string(), &inputs, &[])?;
+        let report = ran.expect(0).object()?;
+        assert_eq!(report["inputs"]["records"], 3);
+        assert_eq!(
+            (&report["kept"], &report["removed"]),
+            (&2.into(), &1.into())
+        );
+        // In another order, the name that the list has is not the first.
+        let turned: Vec<PathBuf> = inputs.into_iter().rev().collect();
+        audited(&output, &list, &turned, &[])?.expect(0);
+    }
+    Ok(())
+}
+
 /// A small corpus that was cleaned.
 struct Cleaned {
     folder: Folder,
