@@ -8,7 +8,7 @@ use crate::dedup::{
     KeptPair, ListedRecord,
 };
 use crate::plural::counted;
-use crate::{Near, Scheme, SketchSize};
+use crate::{Near, Scheme, SketchSize, Survivor};
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult};
@@ -58,6 +58,10 @@ pub(super) struct Arguments {
     /// The size of the sketches, in bytes
     #[arg(long, value_name = "BYTES", value_enum)]
     sketch: Option<SketchSize>,
+
+    /// How the cleaning chose survivors, if that was told it
+    #[arg(long, value_name = "ORDER", value_enum, value_delimiter = ',')]
+    survivor: Vec<Survivor>,
 }
 
 impl Command for Arguments {
@@ -96,6 +100,9 @@ impl Arguments {
             .near(Near::from(&self.bounds))
             .inputs(&self.input)
             .stop_when(move || console.is_ended());
+        if !self.survivor.is_empty() {
+            audit = audit.survivor(self.survivor.iter().copied());
+        }
         if let Some(directory) = &self.inputs_in {
             audit = audit.inputs_in(directory);
         }

@@ -14,7 +14,7 @@ use super::dedup::Dedup;
 use super::events::{DedupEvent, Observe};
 use super::removed_list::ListedRecord;
 use super::work::cannot_write;
-use crate::database::{Clustering, Database, Near, OpenOptions, PairEvent, Pairs, Snapshot};
+use crate::database::{Database, Near, OpenOptions, PairEvent, Pairs, Snapshot, Survivor};
 use crate::error::{Error, Result, path_name};
 use crate::ingest::{NumberedKey, ReadOptions, RecordId, Records};
 use crate::sketch::SketchSize;
@@ -83,8 +83,15 @@ impl Audit {
     #[must_use]
     pub fn near(mut self, near: impl Into<Near>) -> Self {
         self.near = near.into();
-        let clustering = Clustering::new().near(self.near.clone());
-        self.clean = self.clean.clustering(clustering);
+        self.clean.clustering = self.clean.clustering.near(self.near.clone());
+        self
+    }
+
+    /// How survivors were chosen. Default: as for [`Clustering::survivor`](crate::Clustering::survivor). It has to be as
+    /// in the cleaning, since it decides which fields are read, and so which records cannot be judged.
+    #[must_use]
+    pub fn survivor(mut self, order: impl IntoIterator<Item = Survivor>) -> Self {
+        self.clean.clustering = self.clean.clustering.survivor(order);
         self
     }
 

@@ -129,13 +129,9 @@ fn what_a_cleaning_has_made_is_proven_in_every_format() -> TestResult {
         ),
     ];
     for (name, input, options) in inputs {
-        // These are none of an audit.
-        let of_dedup = ["--drop-unjudged", "--survivor", "longest"];
-        let of_both: Vec<&str> = options
-            .iter()
-            .copied()
-            .filter(|option| !of_dedup.contains(option))
-            .collect();
+        // This is none of an audit.
+        let mut of_both = options.to_vec();
+        of_both.retain(|option| *option != "--drop-unjudged");
         let output = folder.path(&format!("clean-{name}"));
         let list = folder.path(&format!("removed-{}.jsonl", name.trim_end_matches('/')));
         let mut command = simdb();
@@ -547,6 +543,28 @@ fn an_input_with_two_names_is_one_input() -> TestResult {
         let turned: Vec<PathBuf> = inputs.into_iter().rev().collect();
         audited(&output, &list, &turned, &[])?.expect(0);
     }
+    Ok(())
+}
+
+/// A rank that is none is a reason not to judge a record only if ranks are looked at.
+#[test]
+fn records_are_read_as_the_order_of_survivors_wants() -> TestResult {
+    let folder = Folder::new()?;
+    let lines: String = [("a", "1"), ("b", "2"), ("c", "\"high\"")]
+        .map(|(key, rank)| {
+            let text = text(1, 0);
+            format!("{{\"id\":\"{key}\",\"rank\":{rank},\"text\":\"{text}\"}}\n")
+        })
+        .concat();
+    let inputs = [folder.file("in.jsonl", lines)?];
+    let order = ["--survivor", "rank"];
+    let (output, list, ran) = cleaned(&folder, "out.jsonl", &inputs, &order)?;
+    let report = ran.expect(0).object()?;
+    assert_eq!(
+        (&report["kept"], &report["kept_unjudged"]),
+        (&2.into(), &1.into())
+    );
+    audited(&output, &list, &inputs, &[])?.expect(1);
     Ok(())
 }
 

@@ -72,9 +72,9 @@ pub(crate) fn dedup<'py>(
 #[pyo3(signature = (clean, removed, **named))]
 #[pyo3(
     text_signature = "(clean, removed, *, inputs=None, inputs_in=None, database=None, max_distance=None, \
-                      min_similarity=None, scheme=None, sketch_bytes=None, format='auto', key_field=None, \
-                      text_field=None, html_field=None, ignore_fields=(), glob=(), max_record_bytes=None, \
-                      progress=None)"
+                      min_similarity=None, survivor=None, scheme=None, sketch_bytes=None, format='auto', \
+                      key_field=None, text_field=None, html_field=None, ignore_fields=(), glob=(), \
+                      max_record_bytes=None, progress=None)"
 )]
 pub(crate) fn audit<'py>(
     py: Python<'py>,
@@ -98,6 +98,9 @@ pub(crate) fn audit<'py>(
     }
     if let Some(size) = named.take_sketch_size()? {
         audit = audit.sketch_size(size);
+    }
+    if let Some(survivors) = named.take_survivors()? {
+        audit = audit.survivor(survivors);
     }
     audit = audit
         .options(take_reading(py, &named)?)

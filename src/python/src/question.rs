@@ -205,17 +205,25 @@ impl<'py> Named<'py> {
     /// Which of the documents that are `near` survive.
     pub(crate) fn take_clustering(&self, near: Near) -> PyResult<Clustering> {
         let mut clustering = Clustering::new().near(near);
-        if let Some(order) = self.take_as::<Vec<String>>("survivor")? {
-            let mut survivors = Vec::with_capacity(order.len());
-            for name in order {
-                survivors.push(survivor(self.0.py(), &name)?);
-            }
+        if let Some(survivors) = self.take_survivors()? {
             clustering = clustering.survivor(survivors);
         }
         if let Some(connected) = self.take_as("connected")? {
             clustering = clustering.connected(connected);
         }
         Ok(clustering)
+    }
+
+    /// The order of survivors.
+    pub(crate) fn take_survivors(&self) -> PyResult<Option<Vec<Survivor>>> {
+        let Some(order) = self.take_as::<Vec<String>>("survivor")? else {
+            return Ok(None);
+        };
+        let mut survivors = Vec::with_capacity(order.len());
+        for name in order {
+            survivors.push(survivor(self.0.py(), &name)?);
+        }
+        Ok(Some(survivors))
     }
 
     /// Refuses what is left: names that the call does not know.

@@ -101,6 +101,7 @@ def test_all_settings_reach_the_cleaning_and_the_audit(tmp_path: Path, pages: li
         inputs=folder,
         max_distance=6,
         min_similarity=0.8,
+        survivor=["longest"],
         sketch_bytes=32,
         html_field="html",
         key_field="id",

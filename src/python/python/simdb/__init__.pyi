@@ -928,6 +928,7 @@ def audit(
     database: _Path | None = None,
     max_distance: int | None = None,
     min_similarity: float | None = None,
+    survivor: Sequence[_Survivor] | None = None,
     scheme: str | None = None,
     sketch_bytes: Literal[0, 16, 32] | None = None,
     format: _Format = "auto",
@@ -944,8 +945,8 @@ def audit(
 
     All pairs are found by the exact search, and each removed record and its survivor are compared anew. Without
     `inputs` only those that the list names are read; with all of them, no record can be lost. `inputs_in` is where
-    relative paths of inputs begin. How near and how files are read has to be as in the cleaning. Counter-examples are
-    no error: `verdict` says "refuted". It takes as long as the cleaning.
+    relative paths of inputs begin. How near, how survivors are chosen and how files are read have to be as in the
+    cleaning. Counter-examples are no error: `verdict` says "refuted". It takes as long as the cleaning.
     """
 
 class DedupTotals(NamedTuple):
