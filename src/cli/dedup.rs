@@ -1,6 +1,8 @@
 //! `simdb dedup`: copies the records that are no near-duplicates of others, or lists the groups of near-duplicates.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::dedup::{Dedup, DedupEvent, DedupGroup, DedupStep, DedupTotals, GroupedRecord};
 use crate::plural::counted;
@@ -13,7 +15,7 @@ use super::clusters::ClusterArguments;
 use super::commands::Command;
 use super::console::{Console, Progress};
 use super::escaping::printable;
-use super::existing_output::ensure_apart;
+use super::existing_output::{are_same_file, ensure_apart, is_below};
 use super::output::{Output, name_fields};
 use super::rejections::Rejections;
 use super::report::{Findings, SAMPLES};
@@ -98,11 +100,13 @@ impl Command for Arguments {
         if let Some(rejected) = &self.rejected {
             let inputs = self.inputs.iter().map(PathBuf::as_path);
             ensure_apart(rejected, self.database.as_deref(), inputs)?;
+            self.ensure_no_result(rejected)?;
         }
-        let dedup = self.dedup(output.console());
+        let report = DedupReport::new(output, self)?;
+        let dedup = self.dedup(output.console(), &report.has_failed);
         match self.list {
-            true => list(self, &dedup, output),
-            false => clean(self, &dedup, output),
+            true => list(&dedup, report, output),
+            false => clean(self, &dedup, report, output),
         }
     }
 
@@ -112,8 +116,7 @@ impl Command for Arguments {
 }
 
 /// Prints the groups of near-duplicates.
-fn list(arguments: &Arguments, dedup: &Dedup, output: &mut Output) -> CommandResult {
-    let mut report = DedupReport::new(output, arguments)?;
+fn list(dedup: &Dedup, mut report: DedupReport, output: &mut Output) -> CommandResult {
     let mut groups = 0u64;
     let mut listed = 0u64;
     let mut failed = None;
@@ -152,11 +155,14 @@ fn list(arguments: &Arguments, dedup: &Dedup, output: &mut Output) -> CommandRes
 }
 
 /// Copies the records that survive.
-fn clean(arguments: &Arguments, dedup: &Dedup, output: &mut Output) -> CommandResult {
-    let mut report = DedupReport::new(output, arguments)?;
+fn clean(
+    arguments: &Arguments,
+    dedup: &Dedup,
+    mut report: DedupReport,
+    output: &mut Output,
+) -> CommandResult {
     let cleaned = dedup.run(|event| report.observe(&event));
-    report.finish()?;
-    let totals = match cleaned {
+    let totals = match report.finish().and(cleaned) {
         Ok(totals) => totals,
         Err(error) => {
             complain_of_work(dedup, &error, output);
@@ -199,16 +205,41 @@ fn complain_of_work(dedup: &Dedup, error: &Error, output: &Output) {
 }
 
 impl Arguments {
-    fn dedup(&self, console: &Console) -> Dedup {
+    /// Refuses a file for rejected records that is a result too, or in one. It would be made first, and stand where the
+    /// result is to be.
+    fn ensure_no_result(&self, rejected: &Path) -> Result<(), Failure> {
+        let results = [&self.output, &self.removed, &self.report];
+        for result in results.into_iter().flatten() {
+            let reason = if are_same_file(rejected, result) {
+                "two results cannot have the same name".to_owned()
+            } else if is_below(rejected, result) {
+                format!(
+                    "it would be in {}, which this command makes",
+                    result.display()
+                )
+            } else {
+                continue;
+            };
+            let path = rejected.display();
+            return Err(
+                format!("{path}: {reason}; choose another file for the rejected records").into(),
+            );
+        }
+        Ok(())
+    }
+
+    /// The cleaning. It stops if a report of it `has_failed`.
+    fn dedup(&self, console: &Console, has_failed: &Arc<AtomicBool>) -> Dedup {
         let output = self.output.clone().unwrap_or_default();
         let console = console.clone();
+        let has_failed = has_failed.clone();
         let mut dedup = Dedup::new(&self.inputs, output)
             .options(self.reading.options())
             .clustering(self.clusters.clustering(&self.bounds))
             .again(self.again)
             .drop_unjudged(self.drop_unjudged)
             .annotate(self.annotate)
-            .stop_when(move || console.is_ended());
+            .stop_when(move || console.is_ended() || has_failed.load(Ordering::Relaxed));
         if let Some(database) = &self.database {
             dedup = dedup.database(database);
         }
@@ -252,6 +283,8 @@ struct DedupReport {
     step: Option<(DedupStep, Progress)>,
     /// Whether an input could not be read.
     any_failed: bool,
+    /// Whether something could not be reported. Then nothing of it is to be committed, so the cleaning stops.
+    has_failed: Arc<AtomicBool>,
     failed: Option<Error>,
 }
 
@@ -265,6 +298,7 @@ impl DedupReport {
             rejections,
             step: None,
             any_failed: false,
+            has_failed: Arc::default(),
             failed: None,
         })
     }
@@ -274,8 +308,10 @@ impl DedupReport {
             DedupEvent::Rejected(rejected) => {
                 // Before it is committed that the record was read.
                 let added = self.rejections.add(rejected);
-                let written = added.and_then(|()| self.rejections.flush());
-                self.failed = self.failed.take().or(written.err());
+                if let Err(error) = added.and_then(|()| self.rejections.flush()) {
+                    self.has_failed.store(true, Ordering::Relaxed);
+                    self.failed.get_or_insert(error);
+                }
             }
             DedupEvent::Failed { error, .. } => {
                 self.step = None;
@@ -306,13 +342,13 @@ impl DedupReport {
     }
 
     /// Reports what was left out. Returns whether an input could not be read.
-    fn finish(mut self) -> Result<bool, Failure> {
+    fn finish(mut self) -> Result<bool, Error> {
         self.step = None;
-        self.rejections.finish()?;
-        match self.failed {
-            Some(error) => Err(error.into()),
-            None => Ok(self.any_failed),
+        if let Some(error) = self.failed {
+            return Err(error);
         }
+        self.rejections.finish()?;
+        Ok(self.any_failed)
     }
 }
 

@@ -215,7 +215,7 @@ fn place_of(path: &Path) -> Option<PathBuf> {
 }
 
 /// Whether a file is in a directory. It need not be there yet.
-fn is_below(file: &Path, directory: &Path) -> bool {
+pub(super) fn is_below(file: &Path, directory: &Path) -> bool {
     let folder = match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

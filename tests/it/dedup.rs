@@ -531,6 +531,42 @@ fn survivors_are_chosen_by_the_order_that_is_asked_for() -> TestResult {
     Ok(())
 }
 
+/// What could not be written was told at the end, when everything was delivered and stored.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_reported_is_not_delivered() -> TestResult {
+    let folder = Folder::new()?;
+    let text = Random::new(1).text(1);
+    let lines = format!("{{\"id\":\"a\",\"text\":\"{text}\"}}\nno JSON\n");
+    let input = folder.file("a.jsonl", lines)?;
+    let [output, database, rejected] = ["out", "d.simdb", "r"].map(|name| folder.path(name));
+    let clean = |rejected: &Path| -> Result<Ran, Box<dyn std::error::Error>> {
+        Ok(run!(
+            "dedup",
+            &input,
+            "-o",
+            &output,
+            "--database",
+            &database,
+            "--rejected",
+            rejected
+        ))
+    };
+    clean(Path::new("/dev/full"))?.expect(2).says("/dev/full");
+    assert!(!output.exists());
+    {
+        let known = Database::open(&database, &OpenOptions::new())?;
+        assert_eq!(known.snapshot()?.stats()?.documents, 0);
+    }
+    clean(&rejected)?.expect(0);
+    assert!(output.exists());
+    assert!(fs::read_to_string(&rejected)?.contains("a.jsonl, line 2: "));
+    run!("dedup", &input, "--list", "--rejected", "/dev/full")
+        .expect(2)
+        .says("/dev/full");
+    Ok(())
+}
+
 #[test]
 fn a_corpus_is_cleaned_against_those_before_it() -> TestResult {
     let folder = Folder::new()?;
@@ -1047,6 +1083,21 @@ fn results_have_to_be_where_they_are_no_inputs_and_can_be_written() -> TestResul
     )
     .expect(2)
     .says("two results cannot have the same name");
+    // Each was made, and then it was said that it exists already.
+    for result in ["--removed", "--report"] {
+        run!(
+            "dedup",
+            &input,
+            "-o",
+            &output,
+            result,
+            &same,
+            "--rejected",
+            &same
+        )
+        .expect(2)
+        .says("choose another file for the rejected records");
+    }
     for rejected in ["in/a.txt", "in/rejected"] {
         let refused = run!(
             "dedup",
