@@ -364,6 +364,11 @@ fn ensure_places(dedup: &Dedup) -> Result<()> {
         if name == REMOVED {
             ensure_named_as_plain(result)?;
         }
+        // Such as `.`, which no file can become.
+        if result.file_name().is_none() {
+            let reason = "a new name is wanted here, and this is that of a directory that is there: name another";
+            return Err(Error::output(result, reason));
+        }
         ensure_absent(result)?;
         ensure_no_mount_point(result)?;
         let folder = folder_of(result);

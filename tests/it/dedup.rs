@@ -1098,6 +1098,16 @@ fn results_have_to_be_where_they_are_no_inputs_and_can_be_written() -> TestResul
         .expect(2)
         .says("choose another file for the rejected records");
     }
+    // All the work was done, and then the directory could not be replaced.
+    let mut here = simdb();
+    here.current_dir(folder.path("."))
+        .args(["dedup", "in", "-o", "."]);
+    Ran::from(here.output()?)
+        .expect(2)
+        .says("a new name is wanted here");
+    run!("dedup", &input, "-o", folder.path("in/.."))
+        .expect(2)
+        .says("a new name is wanted here");
     for rejected in ["in/a.txt", "in/rejected"] {
         let refused = run!(
             "dedup",
