@@ -5,9 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+#[cfg(feature = "ingest")]
+use xxhash_rust::xxh3::xxh3_64;
+
 use super::answering;
 use super::database::Database;
 use super::near_search::MOST_TOGETHER;
+#[cfg(feature = "ingest")]
+use super::pairs::content_bytes;
 use super::query::{Matches, Query};
 use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
@@ -296,6 +301,12 @@ impl Snapshot {
             block: Vec::new().into_iter(),
             failed: false,
         }
+    }
+
+    /// A hash by which the content is known again, however it is stored.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn content_digest(&self) -> Result<u64> {
+        Ok(xxh3_64(&content_bytes(self.reader()?)))
     }
 
     /// Some documents, evenly drawn from the order in which they were written, at most `most`. They are always the same

@@ -363,19 +363,15 @@ impl Dedup {
         self.ensure_whole_records()?;
         let mut records = self.open_inputs(&mut observe)?;
         let mut work = Work::begin(self, &records)?;
-        if !work.state.has_results {
-            let written = self.write(&mut work, &mut records, &mut observe);
-            if written.is_err() {
-                Work::remove_if_empty(self);
-            }
-            written?;
+        let made = self.make_results(&mut work, &mut records, &mut observe);
+        if made.is_err() {
+            Work::remove_if_empty(self);
         }
+        let known = made?;
         // Before anything is stored in the database that was named. What is stored there is removed from what comes
         // later, so it has to be in an output.
         work.deliver(self)?;
-        if let Some(known) = self.known()?
-            && !work.state.is_stored
-        {
+        if let Some(known) = known {
             let database = work.open_records()?;
             keeping::keep(&work, &records, &database, &known, &self.stop, &mut observe)
                 .map_err(Error::of_file(database.path()))?;
@@ -390,22 +386,48 @@ impl Dedup {
         })
     }
 
+    /// Makes all results in the folder of the work, unless that was done before. Returns the database in which what
+    /// survives is to be stored. From the decision on it is open, so nobody changes it.
+    fn make_results(
+        &self,
+        work: &mut Work,
+        records: &mut StoredRecords,
+        observe: Observe<'_>,
+    ) -> Result<Option<Database>> {
+        if work.state.is_stored {
+            return Ok(None);
+        }
+        let known = self.known_or_new(records)?;
+        if let Some(known) = &known {
+            work.forget_unless_decided_for(known.snapshot()?.content_digest()?);
+        }
+        if !work.state.has_results {
+            self.write(work, records, known.as_ref(), observe)?;
+        }
+        Ok(known)
+    }
+
     /// Makes all results in the folder of the work.
     fn write(
         &self,
         work: &mut Work,
         records: &mut StoredRecords,
+        known: Option<&Database>,
         observe: Observe<'_>,
     ) -> Result<()> {
         let mut layout = Layout::new(self, records)?;
-        let (database, known, left_out) = self.read(work, records, observe)?;
+        let (database, left_out) = self.read(work, records, known, observe)?;
         if work.state.decided.is_none() {
-            let known = known.as_ref();
+            work.begin_output()?;
             let mut totals =
                 verdicts::decide(self, work, &layout, &left_out, &database, known, observe)?;
             totals.failed = (records.failed().len() + left_out.len()) as u64;
             work.state.decided = Some(totals);
             work.state.left_out = left_out;
+            work.state.known_content = match known {
+                Some(known) => Some(known.snapshot()?.content_digest()?),
+                None => None,
+            };
             work.save()?;
         }
         layout.leave_out(&work.state.left_out);
@@ -420,8 +442,7 @@ impl Dedup {
         )?;
         self.make_report(work, records, &database)?;
         work.ensure_unchanged(records)?;
-        work.state.has_results = true;
-        work.save()
+        work.has_made_results(self)
     }
 
     /// Makes the report, if one is wanted, in the folder of the work.
@@ -435,50 +456,48 @@ impl Dedup {
         write_durably(&work.path(REPORT), |out| out.write_all(&report))
     }
 
-    /// Opens the database that was named, if one was.
-    fn known(&self) -> Result<Option<Database>> {
-        match &self.database {
-            Some(path) => Database::open(path, &OpenOptions::new()).map(Some),
-            None => Ok(None),
-        }
-    }
-
     /// Opens the database that was named, if one was. It is created if it does not exist.
-    fn known_or_new(&self, unread: &mut Records) -> Result<Option<Database>> {
-        let opened = match self.known() {
+    fn known_or_new(&self, records: &StoredRecords) -> Result<Option<Database>> {
+        let Some(path) = &self.database else {
+            return Ok(None);
+        };
+        let known = match Database::open(path, &OpenOptions::new()) {
             Err(Error::NotFound { path }) => {
-                let created = Database::create(&path, &self.options_of_new(unread)?);
+                let options = self.options_of_new(&mut self.unread(records)?)?;
                 // A link that leads nowhere is neither opened nor written over.
-                created.map(Some).map_err(|error| match error {
+                Database::create(&path, &options).map_err(|error| match error {
                     Error::AlreadyExists { .. } => leads_nowhere(&path).unwrap_or(error),
                     error => error,
                 })
             }
             opened => opened,
         }?;
-        if let Some(known) = &opened {
-            known.ensure_created_with(&self.options_asked_for())?;
-        }
-        Ok(opened)
+        known.ensure_created_with(&self.options_asked_for())?;
+        Ok(Some(known))
     }
 
-    /// Stores the documents of the inputs in the database of the work, and opens the one that was named.
+    /// The records of the inputs, from the beginning. Directories were listed once: if they were listed again, files
+    /// could be there that were not before.
+    fn unread(&self, records: &StoredRecords) -> Result<Records> {
+        Records::open(records.paths().to_vec(), self.reading())
+    }
+
+    /// Stores the documents of the inputs in the database of the work.
     fn read(
         &self,
         work: &Work,
         records: &mut StoredRecords,
+        known: Option<&Database>,
         observe: Observe<'_>,
-    ) -> Result<(Database, Option<Database>, BTreeSet<usize>)> {
-        // Directories were listed once. If they were listed again, files could be there that were not before.
-        let mut unread = Records::open(records.paths().to_vec(), self.reading())?;
-        let known = self.known_or_new(&mut unread)?;
-        if let Some(known) = &known
+    ) -> Result<(Database, BTreeSet<usize>)> {
+        if let Some(known) = known
             && !self.again
             && work.state.decided.is_none()
         {
             keeping::ensure_new(known, records)?;
         }
-        let database = work.open_or_create_records(self, known.as_ref(), &mut unread)?;
+        let mut unread = self.unread(records)?;
+        let database = work.open_or_create_records(self, known, &mut unread)?;
         // Documents of an earlier content would stay.
         let snapshot = database.snapshot()?;
         for (index, name) in records.names()?.iter().enumerate() {
@@ -489,7 +508,7 @@ impl Dedup {
         drop(snapshot);
         let unjudged = Unjudged::new(work);
         let left_out = self.ingest(&database, unread, Some(unjudged), observe)?;
-        Ok((database, known, left_out))
+        Ok((database, left_out))
     }
 
     /// Opens the inputs, and tells which cannot be read. These are left out.
@@ -721,7 +740,7 @@ impl Dedup {
             kinds.push(stored.kind_of(index)?);
         }
         let folder = tempfile::tempdir().map_err(cannot_write(&std::env::temp_dir()))?;
-        let mut unread = Records::open(stored.paths().to_vec(), self.reading())?;
+        let mut unread = self.unread(&stored)?;
         let options = self.options_of_new(&mut unread)?;
         let database = Database::create(folder.path().join("records.simdb"), &options)?;
         self.ingest(&database, unread, None, &mut observe)?;

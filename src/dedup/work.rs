@@ -45,6 +45,12 @@ pub(super) struct State {
     pub(super) has_results: bool,
     /// Whether what survives is stored in the database that was named.
     pub(super) is_stored: bool,
+    /// By what the content of that database is known again for which it is decided.
+    #[serde(default)]
+    pub(super) known_content: Option<u64>,
+    /// The names of the results that were made.
+    #[serde(default)]
+    made: Vec<String>,
 }
 
 /// The version of the folder.
@@ -65,7 +71,10 @@ impl Work {
         let command = dedup.command(records.paths());
         match state_of(&folder).map_err(cannot_make(&folder))? {
             Found::State(state) if state.command == command => {
-                let work = Self { folder, state };
+                let work = Self {
+                    folder,
+                    state: *state,
+                };
                 if !work.state.has_results {
                     work.ensure_unchanged(records)?;
                 }
@@ -75,7 +84,7 @@ impl Work {
             Found::State(state) if no_record_was_stored(&folder) => {
                 let work = Self {
                     folder: folder.clone(),
-                    state,
+                    state: *state,
                 };
                 work.remove().map_err(cannot_write(&folder))?;
             }
@@ -174,16 +183,77 @@ impl Work {
         Database::open(self.path(RECORDS), &OpenOptions::new())
     }
 
+    /// Notes that all results are made.
+    pub(super) fn has_made_results(&mut self, dedup: &Dedup) -> Result<()> {
+        self.state.made.clear();
+        for (name, _) in dedup.results() {
+            // Of files of which none survives, there is no output.
+            if self.path(name).exists() {
+                self.state.made.push(name.to_owned());
+            }
+        }
+        self.state.has_results = true;
+        self.save()
+    }
+
+    /// Forgets what was decided if the database that was named has changed since, as long as no result is in its place.
+    pub(super) fn forget_unless_decided_for(&mut self, content: u64) {
+        let mut made = self.state.made.iter();
+        let is_as_before = self.state.known_content.is_none_or(|then| then == content);
+        if is_as_before || made.any(|name| !self.path(name).exists()) {
+            return;
+        }
+        self.state.decided = None;
+        self.state.has_results = false;
+        self.state.reached = Written::default();
+    }
+
+    /// Begins the output, in the place of one for which it was decided otherwise.
+    pub(super) fn begin_output(&self) -> Result<()> {
+        let output = self.path(OUTPUT);
+        if !output.exists() {
+            return Ok(());
+        }
+        // First it is kept that nothing of it is there.
+        self.save()?;
+        let removed = match output.is_dir() {
+            true => remove_directory(&output),
+            false => remove(&output),
+        };
+        removed.map_err(cannot_write(&output))
+    }
+
     /// Brings the results into their places.
     pub(super) fn deliver(&self, dedup: &Dedup) -> Result<()> {
         for (name, place) in dedup.results() {
             let made = self.path(name);
-            // What is not in the folder is in its place already.
             if made.exists() {
                 deliver_one(&made, place)?;
+            } else if self.state.made.iter().any(|known| known == name)
+                && place.symlink_metadata().is_err()
+            {
+                return Err(self.is_gone(dedup, place));
             }
         }
         Ok(())
+    }
+
+    /// The error of a result that was in its place before the run was stopped, and is not there any more.
+    fn is_gone(&self, dedup: &Dedup, place: &Path) -> Error {
+        let folder = self.folder.display();
+        // Of what is stored, nothing would be kept once more.
+        let stored = match &dedup.database {
+            Some(database) => format!(
+                ", with a copy of {} from before, in which some of its records may be stored already",
+                database.display()
+            ),
+            None => String::new(),
+        };
+        let reason = format!(
+            "it was there when the command was stopped, and was moved or removed since: put it back and give the \
+             command again, or delete {folder} to begin anew{stored}"
+        );
+        Error::output(place, &reason)
     }
 
     /// Removes the folder, if nothing of the run is in it that would be lost.
@@ -192,6 +262,7 @@ impl Work {
         if let Ok(Found::State(state)) = state_of(&folder)
             && no_record_was_stored(&folder)
         {
+            let state = *state;
             _ = Self { folder, state }.remove();
         }
     }
@@ -257,7 +328,7 @@ enum Found {
     Nothing,
     /// One that cannot be read, of another release or of somebody else.
     Foreign,
-    State(State),
+    State(Box<State>),
 }
 
 /// The state in a folder.
@@ -267,7 +338,7 @@ fn state_of(folder: &Path) -> io::Result<Found> {
         read => read?,
     };
     Ok(match serde_json::from_slice::<State>(&bytes) {
-        Ok(state) if state.version == VERSION => Found::State(state),
+        Ok(state) if state.version == VERSION => Found::State(state.into()),
         _ => Found::Foreign,
     })
 }

@@ -15,7 +15,7 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use simdb::dedup::{Dedup, DedupEvent, DedupStep};
-use simdb::ingest::ReadOptions;
+use simdb::ingest::{InputFormat, ReadOptions};
 use simdb::{Clustering, Database, Document, Error, Fingerprinter, OpenOptions, Scheme, Survivor};
 
 use crate::support::random::Random;
@@ -564,6 +564,86 @@ fn what_cannot_be_reported_is_not_delivered() -> TestResult {
     run!("dedup", &input, "--list", "--rejected", "/dev/full")
         .expect(2)
         .says("/dev/full");
+    Ok(())
+}
+
+/// A run that went on kept what another one had stored in the database and delivered meanwhile.
+#[test]
+fn a_run_that_goes_on_knows_what_the_database_got_meanwhile() -> TestResult {
+    let folder = Folder::new()?;
+    let mut random = Random::new(5);
+    let texts: Vec<String> = (0..20).map(|_| random.text(1_000_000)).collect();
+    let is_writing = |event: &DedupEvent<'_>| {
+        matches!(
+            event,
+            DedupEvent::Progress {
+                step: DedupStep::Writing,
+                ..
+            }
+        )
+    };
+    for has_results in [false, true] {
+        for is_directory in [false, true] {
+            let name = |name: &str| format!("{name}-{has_results}-{is_directory}");
+            let mut inputs = Vec::new();
+            for side in ["x", "y"] {
+                let input = folder.path(&name(side));
+                if is_directory {
+                    fs::create_dir(&input)?;
+                    for (number, text) in texts.iter().enumerate() {
+                        fs::write(input.join(format!("{number}.txt")), text)?;
+                    }
+                } else {
+                    fs::write(&input, texts.join("\n"))?;
+                }
+                inputs.push(input);
+            }
+            let format = match is_directory {
+                true => ReadOptions::new(),
+                false => ReadOptions::new().format(InputFormat::Lines),
+            };
+            let [output, other] = ["out", "other"].map(|it| folder.path(&name(it)));
+            let database = folder.path(&name("d.simdb"));
+            let dedup = Dedup::new([&inputs[0]], &output)
+                .options(format.clone())
+                .database(&database);
+            let stop = Arc::new(AtomicBool::new(false));
+            let is_stopped = stop.clone();
+            let stopped = dedup
+                .clone()
+                .stop_when(move || is_stopped.load(Ordering::Relaxed))
+                .run(|event| {
+                    if is_writing(&event) {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                });
+            assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
+            if has_results {
+                // Something is in their place.
+                fs::write(&output, "other")?;
+                let kept_out = dedup.run(|_| {});
+                assert!(
+                    matches!(kept_out, Err(Error::AlreadyExists { .. })),
+                    "{kept_out:?}"
+                );
+                fs::remove_file(&output)?;
+            }
+            let totals = Dedup::new([&inputs[1]], &other)
+                .options(format)
+                .database(&database)
+                .run(|_| {})?;
+            assert_eq!(totals.removed, 0);
+            let totals = dedup.run(|_| {})?;
+            assert_eq!((totals.records, totals.removed_as_known), (20, 20));
+            // Of files none is left, and of lines an empty file.
+            let is_empty = match is_directory {
+                true => !output.exists(),
+                false => fs::read(&output)?.is_empty(),
+            };
+            assert!(is_empty, "{has_results}, {is_directory}");
+            assert!(!dedup.work_folder().exists());
+        }
+    }
     Ok(())
 }
 
@@ -1360,6 +1440,16 @@ fn the_output_is_in_place_before_anything_is_stored_in_a_database() -> TestResul
         });
     assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
     assert!(fs::read_to_string(&output)? == lines && dedup.work_folder().is_dir());
+    // The run ended well although there was no output any more.
+    let moved = folder.path("moved");
+    fs::rename(&output, &moved)?;
+    let gone = dedup.run(|_| {}).map_err(|error| error.to_string());
+    assert!(
+        gone.as_ref()
+            .is_err_and(|told| told.contains("was moved or removed since: put it back")),
+        "{gone:?}"
+    );
+    fs::rename(&moved, &output)?;
     assert_eq!(dedup.run(|_| {})?.removed, 0);
     assert!(fs::read_to_string(&output)? == lines && !dedup.work_folder().is_dir());
     let known = Database::open(&path, &OpenOptions::new())?;

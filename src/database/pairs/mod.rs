@@ -15,6 +15,8 @@ mod units;
 pub use near_counts::NearCount;
 pub use pairs::{Pair, PairEvent, Pairs};
 pub use position::PairPosition;
+#[cfg(feature = "ingest")]
+pub(super) use search::content_bytes;
 pub(super) use {
     fingerprint_pairs::{FingerprintPairs, PairsOfUnit},
     members::Keys,

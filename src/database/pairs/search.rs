@@ -185,12 +185,7 @@ impl PairQuery {
         let mut bytes = self.query_bytes(search.takes_unsketched, &search.members.scopes);
         let contents = [Some(reader), other];
         for reader in contents.into_iter().flatten() {
-            let counters = reader.counters();
-            bytes.extend(reader.settings().key_seed.to_le_bytes());
-            bytes.extend(counters.next_document.to_le_bytes());
-            bytes.extend(counters.next_scope.to_le_bytes());
-            bytes.extend(counters.documents.to_le_bytes());
-            bytes.extend(counters.too_short.to_le_bytes());
+            bytes.extend(content_bytes(reader));
         }
         for table in reader.settings().plan.tables() {
             bytes.extend(table.positions());
@@ -285,6 +280,17 @@ impl PairQuery {
             Some(names) => names.numbers(reader),
         }
     }
+}
+
+/// By what a content is known again, wherever the rows are stored.
+pub(in crate::database) fn content_bytes(reader: Reader<'_>) -> Vec<u8> {
+    let counters = reader.counters();
+    let mut bytes = reader.settings().key_seed.to_le_bytes().to_vec();
+    bytes.extend(counters.next_document.to_le_bytes());
+    bytes.extend(counters.next_scope.to_le_bytes());
+    bytes.extend(counters.documents.to_le_bytes());
+    bytes.extend(counters.too_short.to_le_bytes());
+    bytes
 }
 
 /// The events that are handed over at a time.
