@@ -274,6 +274,12 @@ impl Dedup {
         }
     }
 
+    /// How the documents of the records are put together, which are named by the places of these.
+    pub(super) fn clustering_of_records(&self) -> Clustering {
+        let clustering = self.clustering.clone();
+        clustering.length_of_key(NumberedKey::length_of_key)
+    }
+
     /// Whether a list of the removed records is wanted, for its own sake or for a report.
     pub(super) fn wants_list(&self) -> bool {
         self.removed.is_some() || self.report.is_some()
@@ -745,7 +751,8 @@ impl Dedup {
         let database = Database::create(folder.path().join("records.simdb"), &options)?;
         self.ingest(&database, unread, None, &mut observe)?;
         let mut outcome = Ok(());
-        database.snapshot()?.clusters(&self.clustering, |event| {
+        let clustering = self.clustering_of_records();
+        database.snapshot()?.clusters(&clustering, |event| {
             go_on(&mut outcome, || {
                 match event {
                     ClusterEvent::Cluster(cluster) => each(group_of(&cluster, &stored, &kinds))?,

@@ -70,7 +70,7 @@ pub(super) fn decide(
     let mut totals = DedupTotals::default();
     snapshot.duplicates_with_reference(
         known.as_ref(),
-        &dedup.clustering,
+        &dedup.clustering_of_records(),
         &mut |event, is_known| {
             match event {
                 DeletionEvent::Duplicate(duplicate) => {

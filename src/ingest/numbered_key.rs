@@ -24,6 +24,8 @@ pub(crate) struct NumberedKey<'k> {
 
 const HAS_KEY: u8 = 1;
 const HAS_TEXT: u8 = 2;
+/// There is only the length of the key, for which there is no room.
+const HAS_LENGTH: u8 = 4;
 
 impl RecordId {
     /// The size of the bytes of a place.
@@ -58,6 +60,17 @@ impl<'k> NumberedKey<'k> {
 
     /// What the bytes say. `None` if they are not those of such a key.
     pub(crate) fn of_bytes(bytes: &'k [u8]) -> Option<Self> {
+        Self::parts(bytes).map(|(numbered, _)| numbered)
+    }
+
+    /// The length of the key of the record, if it has one, and be there room for it or not.
+    pub(crate) fn length_of_key(bytes: &[u8]) -> Option<u32> {
+        let (numbered, length) = NumberedKey::parts(bytes)?;
+        numbered.key.map(|key| key.len() as u32).or(length)
+    }
+
+    /// What the bytes say, and the length of a key for which there was no room.
+    fn parts(bytes: &'k [u8]) -> Option<(Self, Option<u32>)> {
         let (id, rest) = bytes.split_first_chunk()?;
         let (&flags, mut rest) = rest.split_first()?;
         let mut text = None;
@@ -66,23 +79,32 @@ impl<'k> NumberedKey<'k> {
             text = Some(u128::from_le_bytes(*hash));
             rest = key;
         }
-        Some(Self {
+        let length = match rest.split_first_chunk() {
+            Some((length, _)) if flags & HAS_LENGTH != 0 => Some(u32::from_le_bytes(*length)),
+            _ => None,
+        };
+        let numbered = Self {
             id: RecordId::from(id),
             text,
             key: (flags & HAS_KEY != 0).then_some(rest),
-        })
+        };
+        Some((numbered, length))
     }
 }
 
 impl From<NumberedKey<'_>> for Vec<u8> {
     fn from(numbered: NumberedKey<'_>) -> Self {
-        let key = numbered
+        let length = numbered
             .key
-            .filter(|key| key.len() <= NumberedKey::MAX_KEY_BYTES);
-        let mut flags = 0;
-        if key.is_some() {
-            flags |= HAS_KEY;
-        }
+            .map(|key| key.len() as u32)
+            .unwrap_or_default()
+            .to_le_bytes();
+        let (flag, key) = match numbered.key {
+            Some(key) if key.len() <= NumberedKey::MAX_KEY_BYTES => (HAS_KEY, key),
+            Some(_) => (HAS_LENGTH, &length[..]),
+            None => (0, &[][..]),
+        };
+        let mut flags = flag;
         if numbered.text.is_some() {
             flags |= HAS_TEXT;
         }
@@ -91,7 +113,7 @@ impl From<NumberedKey<'_>> for Vec<u8> {
         if let Some(text) = numbered.text {
             bytes.extend(text.to_le_bytes());
         }
-        bytes.extend(key.unwrap_or_default());
+        bytes.extend(key);
         bytes
     }
 }
@@ -123,5 +145,34 @@ mod tests {
             }
         }
         assert_eq!(NumberedKey::of_bytes(b"short"), None);
+    }
+
+    /// Of a key for which there is no room, and of one that is not there, nothing told which is longer.
+    #[test]
+    fn the_length_of_a_key_is_known_be_there_room_for_it_or_not() {
+        let id = RecordId {
+            input: 3,
+            number: 9,
+        };
+        for text in [None, Some(7)] {
+            for length in [
+                Some(0),
+                Some(1),
+                Some(4_067),
+                Some(4_068),
+                Some(70_000),
+                None,
+            ] {
+                let key = length.map(|length| vec![b'k'; length]);
+                let key = key.as_deref();
+                let bytes = Vec::from(NumberedKey { id, text, key });
+                assert!(bytes.len() <= Document::MAX_KEY_BYTES);
+                let known = NumberedKey::length_of_key(&bytes);
+                assert_eq!(known.map(|known| known as usize), length);
+                let read = NumberedKey::of_bytes(&bytes).expect("it is one");
+                assert_eq!((read.id, read.text), (id, text));
+                assert_eq!(read.key, key.filter(|key| key.len() <= 4_067));
+            }
+        }
     }
 }

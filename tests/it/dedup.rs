@@ -531,6 +531,31 @@ fn survivors_are_chosen_by_the_order_that_is_asked_for() -> TestResult {
     Ok(())
 }
 
+/// A key for which there is no room in the folder of the work counted as the shortest, and so did none.
+#[test]
+fn the_shortest_key_is_the_shortest_be_there_room_for_it_or_not() -> TestResult {
+    let folder = Folder::new()?;
+    let text = Random::new(1).text(1);
+    let with = |length: usize| {
+        let key = "k".repeat(length);
+        format!("{{\"id\":\"{key}\",\"text\":\"{text}\"}}\n")
+    };
+    let none = format!("{{\"text\":\"{text}\"}}\n");
+    let cases = [
+        (vec![none.clone(), with(9_000), with(30), with(4_068)], 2),
+        (vec![none.clone(), with(9_000), with(4_068), with(4_069)], 2),
+        (vec![none.clone(), with(9_000)], 1),
+        (vec![none.clone(), none], 0),
+    ];
+    for (number, (lines, survivor)) in cases.iter().enumerate() {
+        let input = folder.file("a.jsonl", lines.concat())?;
+        let output = folder.path(&format!("{number}.jsonl"));
+        run!("dedup", &input, "-o", &output, "--survivor", "shortest-key").expect(0);
+        assert!(fs::read_to_string(&output)? == lines[*survivor], "{number}");
+    }
+    Ok(())
+}
+
 /// What could not be written was told at the end, when everything was delivered and stored.
 #[cfg(target_os = "linux")]
 #[test]

@@ -30,7 +30,14 @@ pub struct Clustering {
     near: Near,
     survivor: Option<Vec<Survivor>>,
     connected: bool,
+    /// Tells the length of the key that a record has, from that of its document, where these are not the same.
+    #[cfg(feature = "ingest")]
+    length_of_key: Option<LengthOfKey>,
 }
+
+/// Tells the length of the key of a record from the key of its document. `None` if it has none.
+#[cfg(feature = "ingest")]
+type LengthOfKey = fn(&[u8]) -> Option<u32>;
 
 /// What makes one document of a cluster better than another, so that it survives.
 ///
@@ -70,7 +77,7 @@ pub enum Survivor {
     ///
     /// A sketch counts the distinct sequences of words.
     Longest,
-    /// The shorter key.
+    /// The shorter key. In a cleaning, a record without a key is worth least.
     ShortestKey,
 }
 
@@ -141,6 +148,28 @@ impl Clustering {
         fields
     }
 
+    /// The same for documents that are not named by the keys of their records.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn length_of_key(mut self, length: LengthOfKey) -> Self {
+        self.length_of_key = Some(length);
+        self
+    }
+
+    /// Whether a least similarity above 0 is asked for.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn asks_for_similarity(&self) -> bool {
+        self.near.min_similarity.is_some_and(|least| least > 0.0)
+    }
+
+    /// The length of a key. That of a record without one is the greatest.
+    fn key_length(&self, key: &[u8]) -> i64 {
+        #[cfg(feature = "ingest")]
+        if let Some(length) = self.length_of_key {
+            return length(key).map_or(i64::MAX, i64::from);
+        }
+        key.len() as i64
+    }
+
     /// The settings as a list whose order stays as it is. A new one comes at its end.
     #[cfg(feature = "ingest")]
     pub(crate) fn to_json(&self) -> serde_json::Value {
@@ -208,7 +237,7 @@ impl Clustering {
                     Some(sketch) => sketch.shingles().into(),
                     None => document.payload().len() as i64,
                 }),
-                Survivor::ShortestKey => Part::Number(!(document.key().len() as i64)),
+                Survivor::ShortestKey => Part::Number(!self.key_length(document.key())),
             });
         }
         Worth { parts, number }
