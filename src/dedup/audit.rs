@@ -158,6 +158,7 @@ impl Audit {
         let observe: Observe<'_> = &mut observe;
         self.clean.ensure_inputs(&self.removed)?;
         self.ensure_whole_records()?;
+        self.clean.ensure_sketches()?;
         let claims = Claims::read(&self.removed, &self.clean.stop)?;
         let known = self.known()?;
         let mut unread = self.clean_records()?;

@@ -114,8 +114,8 @@ impl Dedup {
     /// A database of the records that survived in earlier cleanings. Default: none.
     ///
     /// What is near to one of its documents is removed. The records that survive are stored in it at the end, under
-    /// their keys. A record without a key, or whose key another document has, gets another one: the path of the input
-    /// and the line, or the key, `#` and a number. The database is created if it does not exist. It is in use during
+    /// their keys. A record without a key, or whose key another document has, gets another one: the path of the input,
+    /// a colon and the line, and if another document has that too, `#` and a number behind it. The database is created if it does not exist. It is in use during
     /// the cleaning.
     #[must_use]
     pub fn database(mut self, path: impl Into<PathBuf>) -> Self {
@@ -280,6 +280,23 @@ impl Dedup {
         clustering.length_of_key(NumberedKey::length_of_key)
     }
 
+    /// Refuses a least similarity if no sketches are made, which tell it. An existing database says that itself.
+    pub(super) fn ensure_sketches(&self) -> Result<()> {
+        if self.database.is_some()
+            || self.sketch_size != Some(SketchSize::None)
+            || !self.clustering.asks_for_similarity()
+        {
+            return Ok(());
+        }
+        Err(Error::Input {
+            source_name: path_name(&self.inputs[0]),
+            line: None,
+            reason: "no sketches are to be made of its records, and they would tell the least similarity: leave out \
+                     one of the two"
+                .to_owned(),
+        })
+    }
+
     /// Whether a list of the removed records is wanted, for its own sake or for a report.
     pub(super) fn wants_list(&self) -> bool {
         self.removed.is_some() || self.report.is_some()
@@ -367,6 +384,7 @@ impl Dedup {
         let began = Instant::now();
         self.ensure_inputs(&self.output)?;
         self.ensure_whole_records()?;
+        self.ensure_sketches()?;
         let mut records = self.open_inputs(&mut observe)?;
         let mut work = Work::begin(self, &records)?;
         let made = self.make_results(&mut work, &mut records, &mut observe);
@@ -740,6 +758,7 @@ impl Dedup {
     ) -> Result<()> {
         self.ensure_inputs(&self.output)?;
         self.ensure_whole_records()?;
+        self.ensure_sketches()?;
         let mut stored = self.open_inputs(&mut observe)?;
         let mut kinds = Vec::new();
         for index in 0..stored.paths().len() {

@@ -1213,6 +1213,18 @@ fn results_have_to_be_where_they_are_no_inputs_and_can_be_written() -> TestResul
     run!("dedup", &input, "-o", folder.path("in/.."))
         .expect(2)
         .says("a new name is wanted here");
+    run!(
+        "dedup",
+        &input,
+        "-o",
+        &output,
+        "--sketch",
+        "0",
+        "--min-similarity",
+        "0.8"
+    )
+    .expect(2)
+    .says("no sketches are to be made");
     for rejected in ["in/a.txt", "in/rejected"] {
         let refused = run!(
             "dedup",
