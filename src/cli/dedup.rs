@@ -192,7 +192,11 @@ fn clean(
 fn complain_of_work(dedup: &Dedup, error: &Error, output: &Output) {
     let folder = dedup.work_folder();
     let is_of_another = matches!(error, Error::Output { path, .. } if *path == folder);
-    if folder.is_dir() && !is_of_another {
+    let says_itself = match error {
+        Error::Input { reason, .. } | Error::Output { reason, .. } => reason.contains("anew"),
+        _ => false,
+    };
+    if folder.is_dir() && !is_of_another && !says_itself {
         let once = match error {
             Error::Interrupted => "",
             _ => "once the cause is gone, ",
