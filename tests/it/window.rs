@@ -408,6 +408,83 @@ fn others_write_while_documents_expire() -> TestResult {
     Ok(())
 }
 
+/// What was prepared for one file was applied to the copy that a compaction had put in its place: to other tables, or to
+/// documents that were gone.
+#[test]
+fn an_expiry_begins_anew_when_a_compaction_came_between() -> TestResult {
+    const DOCUMENTS: u64 = 120_000;
+    let folder = Folder::new()?;
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .max_distance(3)
+        .plan("4x16");
+    let expiry = Expiry::new().before(1500);
+    let filled = |name: &str| -> simdb::Result<Database> {
+        let database = Database::create(folder.path(name), &options)?;
+        let of_time = |i: u64| {
+            document(format!("key {i}"), spread(i)).with_seen([1000, 2000][i as usize % 2])
+        };
+        insert_all(&database, (0..DOCUMENTS).map(of_time))?;
+        database.settle()?;
+        Ok(database)
+    };
+    let delete = |database: &Database, number: u64| -> simdb::Result<bool> {
+        let mut txn = database.begin_write()?;
+        let deleted = txn.delete(format!("key {number}").as_bytes())?;
+        txn.commit()?;
+        Ok(deleted.is_some())
+    };
+    let compact = |database: &Database, plan: &str| {
+        database.compact_with_plan(plan, |_, _| ControlFlow::Continue(()))
+    };
+    for plan in ["4x16", "3x21"] {
+        // Between two steps.
+        let database = filled(&format!("steps {plan}"))?;
+        let mut deleted = 0;
+        let removed = database.expire(&expiry, |removed| {
+            if deleted == 0 && removed > 0 {
+                deleted = u64::from(delete(&database, DOCUMENTS - 2).expect("it can be deleted"));
+                compact(&database, plan).expect("it can be compacted");
+            }
+            ControlFlow::Continue(())
+        })?;
+        assert_eq!(removed + deleted, DOCUMENTS / 2);
+        assert_sound(&database)?;
+
+        // While a step waits for its turn. As many commits come between as there were before.
+        let database = filled(&format!("turns {plan}"))?;
+        for number in [2, 4] {
+            delete(&database, number)?;
+        }
+        let txn = database.begin_write()?;
+        let removed = thread::scope(|scope| -> simdb::Result<u64> {
+            let wait = || thread::sleep(Duration::from_millis(100));
+            let compaction = scope.spawn(|| compact(&database, plan));
+            wait();
+            let mut deletions = Vec::new();
+            for number in [10, 12] {
+                let database = &database;
+                deletions.push(scope.spawn(move || delete(database, number)));
+                wait();
+            }
+            let expiring = scope.spawn(|| expire(&database, &expiry));
+            wait();
+            drop(txn);
+            compaction.join().expect("no panic")?;
+            let removed = expiring.join().expect("no panic")?;
+            let mut deleted = 0;
+            for deletion in deletions {
+                deleted += u64::from(deletion.join().expect("no panic")?);
+            }
+            Ok(removed + deleted + 2)
+        })?;
+        assert_eq!(removed, DOCUMENTS / 2);
+        assert_sound(&database)?;
+        assert_eq!(database.snapshot()?.stats()?.documents, DOCUMENTS / 2);
+    }
+    Ok(())
+}
+
 #[test]
 fn a_touched_document_stays_in_the_window() -> TestResult {
     let folder = Folder::in_memory()?;

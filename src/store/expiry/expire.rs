@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::metrics::Count;
 use crate::planted::planted;
-use crate::store::blocks::{BlockId, Blocks, DocumentRef};
+use crate::store::blocks::{BlockId, Blocks, DocumentRef, FileSeed};
 use crate::store::file::{
     Change, Counters, DEAD, DOCUMENTS, Edit, Operation, POSTINGS, Runs, Shared, Turn, View,
     all_listed, damaged_document, fingerprint_of, missing_scope, number_of, runs_of,
@@ -242,6 +242,9 @@ struct ExpiredBlock {
 
 /// Many documents that are to go.
 struct Batch {
+    /// The file that they are in. A compaction makes another one, whose blocks have other places, and from which what
+    /// was removed is gone.
+    file: FileSeed,
     expired: Vec<Expired>,
     /// In order.
     blocks: Vec<ExpiredBlock>,
@@ -255,6 +258,7 @@ impl Batch {
     /// Gathers documents of `view` with numbers from `from` on. A part of a block has at most `most`.
     fn gather(view: &View, selection: &Selection<'_>, from: u64, most: usize) -> Result<Self> {
         let mut batch = Self {
+            file: view.settings().file,
             expired: Vec::new(),
             blocks: Vec::new(),
             next: Some(from),
@@ -394,6 +398,7 @@ struct Cut {
 
 /// A step that is ready to be committed.
 struct Step {
+    file: FileSeed,
     generation: u64,
     counters: Counters,
     operations: Vec<Operation>,
@@ -436,6 +441,10 @@ impl Step {
 
     /// Whether the step is right for a later view too.
     fn is_right_for(&self, view: &View) -> Result<bool> {
+        // Another file may have other tables, and its generations begin anew.
+        if view.settings().file != self.file {
+            return Ok(false);
+        }
         if view.state().generation() == self.generation
             || planted("a step of an expiry is not compared with what was committed")
         {
@@ -554,8 +563,11 @@ impl Removal<'_> {
         Ok(())
     }
 
-    /// The place of a block. `None` if a merge has written the block anew.
+    /// The place of a block. `None` if a merge or a compaction has written the block anew.
     fn place_of(&self, block: &ExpiredBlock) -> Result<Option<BlockPlace>> {
+        if self.view.settings().file != self.batch.file {
+            return Ok(None);
+        }
         let documents = &self.view.state().documents;
         let of = self.view.document_blocks();
         let position = documents.find(block.high, of)?;
@@ -618,6 +630,7 @@ impl Removal<'_> {
         fingerprints.sort_unstable();
         let state = self.view.state();
         Step {
+            file: self.batch.file,
             generation: state.generation(),
             counters: state.counters,
             runs: runs_of(&operations, &self.view.settings().plan),
