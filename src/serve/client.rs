@@ -646,13 +646,18 @@ impl Shared {
         end: Option<Instant>,
     ) -> Result<bool> {
         let mut looked = Instant::now();
+        let mut is_over = false;
         loop {
             if is_done(state) {
                 return Ok(true);
             }
             let now = Instant::now();
             if end.is_some_and(|end| now >= end) {
-                return Ok(false);
+                // Who does not wait takes what has come.
+                if is_over || state.is_driven || state.stream.is_none() {
+                    return Ok(false);
+                }
+                is_over = true;
             }
             let look = looked + LOOK;
             if end.is_none() && now >= look {

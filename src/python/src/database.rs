@@ -216,15 +216,20 @@ impl Database {
     ///
     /// Raises the first error of a commit since the last flush.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
+        // Another thread may close it at the same time.
+        let unless_closed = |closed: simdb::Result<()>| match closed {
+            Err(error) if error.kind() == ErrorKind::Closed => Ok(()),
+            closed => closed,
+        };
         if self.closed(py) {
             return Ok(());
         }
         detached(py, || {
             let written = match &self.handles().writer {
-                Some(writer) => writer.close(),
+                Some(writer) => unless_closed(writer.close()),
                 None => Ok(()),
             };
-            self.handles().database.close()?;
+            unless_closed(self.handles().database.close())?;
             written
         })
     }
@@ -534,14 +539,14 @@ impl Database {
         })
     }
 
-    /// Writes the file anew, without what was deleted. Others go on meanwhile; only snapshots must be closed.
+    /// Writes the file anew, without what was deleted. Others read meanwhile, and wait to write.
     fn compact(&self, py: Python<'_>) -> PyResult<()> {
         stoppable(py, |stop| {
             self.handles().database.compact(|_, _| stop.flow())
         })
     }
 
-    /// What is wrong with the file. An empty list: it is sound.
+    /// What is wrong with the file. An empty list: it is sound. Raises BusyError while a snapshot or an iterator is open.
     fn check(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let report = stoppable(py, |stop| {
             self.handles().database.check_with(|_, _| stop.flow())

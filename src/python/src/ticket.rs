@@ -20,6 +20,8 @@ pub(crate) struct Ticket {
     /// Locked by who waits, which is never done with the interpreter.
     state: Mutex<State>,
     waiters: Arc<Waiters>,
+    /// Whether it goes to the process that serves the database.
+    is_of_client: bool,
     too_short: bool,
     process: u32,
 }
@@ -75,6 +77,7 @@ impl Ticket {
 
     fn of(state: State, too_short: bool) -> Self {
         Self {
+            is_of_client: matches!(state, State::Sent(_)),
             state: Mutex::new(state),
             waiters: Arc::default(),
             too_short,
@@ -153,8 +156,7 @@ impl Ticket {
 
     /// Whether somebody has to wait for the answer in a thread.
     fn _needs_thread(&self) -> bool {
-        let state = self.state.try_lock();
-        state.is_ok_and(|state| matches!(*state, State::Sent(_)))
+        self.is_of_client
     }
 
     /// Whether the answer is there. If not, the waker is told of `number` when it is.

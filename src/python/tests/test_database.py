@@ -356,6 +356,27 @@ def test_a_database_cannot_be_pickled_and_says_so(db: simdb.Database) -> None:
         pickle.dumps(db)
 
 
+def test_many_threads_may_close_it(path: Path) -> None:
+    for _ in range(20):
+        database = simdb.open(path)
+        start = threading.Barrier(8)
+        errors: list[Exception] = []
+
+        def close(database: simdb.Database = database, start: threading.Barrier = start, errors: list[Exception] = errors) -> None:
+            start.wait()
+            try:
+                database.close()
+            except Exception as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=close) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not errors and database.closed
+
+
 def test_it_is_there_after_it_was_closed(path: Path) -> None:
     with simdb.open(path) as database:
         database.insert_if_new("a", FOX)

@@ -171,6 +171,34 @@ def test_a_ticket_of_a_client_can_be_awaited(client: simdb.Client) -> None:
     assert asyncio.run(crawl()) == [True] * 50
 
 
+def test_whoever_asks_for_an_answer_gets_it(owner: Owner, client: simdb.Client) -> None:
+    """A second task that waited for the same ticket was never woken."""
+
+    async def wait_twice() -> list[bool]:
+        owner.process.send_signal(signal.SIGSTOP)
+        ticket = client.submit("a", text_of(1))
+
+        async def wait() -> bool:
+            return (await ticket).is_new
+
+        tasks = [asyncio.create_task(wait()) for _ in range(3)]
+        await asyncio.sleep(0.3)
+        owner.process.send_signal(signal.SIGCONT)
+        return await asyncio.wait_for(asyncio.gather(*tasks), 30)
+
+    assert asyncio.run(wait_twice()) == [True] * 3
+
+
+def test_a_client_that_only_looks_takes_what_has_come(client: simdb.Client) -> None:
+    """An answer was taken in only by whoever waited for it."""
+    ticket = client.submit("a", text_of(1))
+    end = time.monotonic() + 30
+    while not ticket.done():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert ticket.result(0).is_new
+
+
 def test_nobody_who_serves_is_told(path: Path) -> None:
     with pytest.raises(simdb.NotServedError, match="simdb serve"):
         simdb.connect(path, timeout=0.1)

@@ -348,9 +348,10 @@ class Database:
         """Deletes all of each cluster but the survivor, in steps; gives their number. Ctrl-C stops it between two
         steps."""
     def compact(self) -> None:
-        """Writes the file anew, without what was deleted. Others go on meanwhile; only snapshots must be closed."""
+        """Writes the file anew, without what was deleted. Others read meanwhile, and wait to write."""
     def check(self) -> list[str]:
-        """What is wrong with the file. An empty list: it is sound."""
+        """What is wrong with the file. An empty list: it is sound. Raises BusyError while a snapshot or an iterator is
+        open."""
     def backup(self, path: _Path) -> None:
         """Writes a dense copy to a new file, while others go on writing."""
     def reopen(self) -> None:
