@@ -462,7 +462,12 @@ impl NewFile {
                 sync_name(path)
             }
             Existing::Refuse => match temporary.keep_as(path) {
-                Err(Error::AlreadyExists { .. }) if is_standing(&file, path) => Ok(()),
+                Err(Error::AlreadyExists { .. }) if is_standing(&file, path) => {
+                    // Whoever gave it the name may have been killed before both were durable.
+                    let standing = File::open(path).map_err(Error::io(path))?;
+                    sync_file(&standing).map_err(Error::io(path))?;
+                    sync_name(path)
+                }
                 kept => kept,
             },
         }

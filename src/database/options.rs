@@ -333,9 +333,10 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// [`Error::SchemeMismatch`] for another scheme, and [`Error::CreatedOtherwise`] for anything else.
+    /// [`Error::SchemeMismatch`] for another scheme, [`Error::CreatedOtherwise`] for anything else, and the errors of
+    /// [`snapshot`](Self::snapshot).
     pub fn ensure_created_with(&self, options: &CreateOptions) -> Result<()> {
-        options.ensure_met(self.store.settings())
+        options.ensure_met(self.store.begin_read()?.reader().settings())
     }
 }
 

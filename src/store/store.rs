@@ -163,7 +163,7 @@ impl Store {
         Ok(&self.shared)
     }
 
-    /// The settings, but for the plan, which a compaction changes.
+    /// The settings, but for the plan and the seed of the file, which a compaction changes.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }

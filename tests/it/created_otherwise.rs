@@ -3,6 +3,8 @@
 //! `Database::open_or_create` opened it as it was, whatever was set: who asked for another scheme, distance or sketch
 //! went on with the one of the file, and nothing said so. `simdb ingest --sketch 32` did the same.
 
+use std::ops::ControlFlow;
+
 use simdb::{CreateOptions, Database, Error, Scheme, SketchSize};
 
 use crate::support::{Folder, TestResult, bundled, run};
@@ -145,5 +147,18 @@ fn touching_is_refused_where_nothing_is_skipped() -> TestResult {
         .expect(2)
         .says("--on-duplicate skip");
     assert!(!path.exists());
+    Ok(())
+}
+
+/// The plan of the opening was compared, also after a compaction had made other tables.
+#[test]
+fn the_plan_is_that_of_the_tables_there_are_now() -> TestResult {
+    let folder = Folder::new()?;
+    let options = |plan: &str| CreateOptions::new().scheme(Scheme::External).plan(plan);
+    let database = Database::create(folder.path("d.simdb"), &options("4x16"))?;
+    database.ensure_created_with(&options("4x16"))?;
+    database.compact_with_plan("3x21", |_, _| ControlFlow::Continue(()))?;
+    database.ensure_created_with(&options("3x21"))?;
+    assert!(database.ensure_created_with(&options("4x16")).is_err());
     Ok(())
 }

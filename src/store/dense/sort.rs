@@ -241,6 +241,10 @@ impl Read for RunBytes<'_> {
             .min(usize::try_from(self.left.end - self.left.start).unwrap_or(usize::MAX));
         self.file.seek(SeekFrom::Start(self.left.start))?;
         let read = self.file.read(&mut buffer[..most])?;
+        if read == 0 && most > 0 {
+            // Its end would be taken for that of the run.
+            return Err(io::Error::other("a temporary file is shorter than it was"));
+        }
         self.left.start += read as u64;
         Ok(read)
     }
