@@ -115,8 +115,8 @@ impl Dedup {
     ///
     /// What is near to one of its documents is removed. The records that survive are stored in it at the end, under
     /// their keys. A record without a key, or whose key another document has, gets another one: the path of the input,
-    /// a colon and the line, and if another document has that too, `#` and a number behind it. The database is created if it does not exist. It is in use during
-    /// the cleaning.
+    /// a colon and the line, and if another document has that too, `#` and a number behind it. The database is
+    /// created if it does not exist. It is in use during the cleaning.
     #[must_use]
     pub fn database(mut self, path: impl Into<PathBuf>) -> Self {
         self.database = Some(path.into());
