@@ -453,6 +453,7 @@ fn an_expiry_begins_anew_when_a_compaction_came_between() -> TestResult {
 
         // While a step waits for its turn. As many commits come between as there were before.
         let database = filled(&format!("turns {plan}"))?;
+        compact(&database, "4x16")?;
         for number in [2, 4] {
             delete(&database, number)?;
         }
@@ -462,7 +463,9 @@ fn an_expiry_begins_anew_when_a_compaction_came_between() -> TestResult {
             let compaction = scope.spawn(|| compact(&database, plan));
             wait();
             let mut deletions = Vec::new();
-            for number in [10, 12] {
+            // With them, the numbers of documents would tell that something has changed.
+            let between = if plan == "4x16" { &[10, 12][..] } else { &[] };
+            for &number in between {
                 let database = &database;
                 deletions.push(scope.spawn(move || delete(database, number)));
                 wait();
