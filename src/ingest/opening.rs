@@ -13,6 +13,7 @@ use super::stamp::OpenedFile;
 use super::stored_bytes::{Progress, Stored};
 use super::unpacked::{Packing, Unpacked};
 use super::unreadable::{kind_of, kind_of_wide_lines};
+use super::warc;
 use crate::error::{Error, Result, path_name};
 use crate::files::is_named_as_packed;
 use crate::source::{Identity, Place, Sample};
@@ -263,10 +264,16 @@ impl Opener<'_> {
         let Place {
             raw_offset, skip, ..
         } = place;
+        if opened.format.cut() == Cut::Archive {
+            let most = self.options.max_record_bytes;
+            warc::read_first_records(&mut opened.content, most, place.records);
+        }
         if opened.length.is_none() {
             // It cannot be opened again. Its places are counted from its beginning.
             opened.offset = raw_offset + skip;
-            return opened.content.pass_over(opened.offset, keep).map(Some);
+            let ahead = opened.offset.checked_sub(opened.content.offset());
+            let ahead = ahead.ok_or(io::ErrorKind::InvalidData)?;
+            return opened.content.pass_over(ahead, keep).map(Some);
         }
         let mut file = self.options.stop.open(&self.options.place_of(self.path))?;
         if opened.content.packing().is_of_rows() {

@@ -13,7 +13,7 @@ use std::io::{self, BufRead as _, Write};
 
 use super::input::RawContent;
 use super::rejected::Offset;
-use super::unpacked::Unpacked;
+use super::unpacked::{FirstRecords, Unpacked};
 
 /// The most bytes of a header. Those of records have some hundred.
 const MOST_HEADER_BYTES: usize = 64 << 10;
@@ -167,6 +167,33 @@ fn has_type(bytes: &[u8]) -> bool {
         && WarcHeader::split(bytes).0.get("WARC-Type").is_some()
 }
 
+/// Whether bytes that begin with a broken record hold a good one too: behind a blank line, and up to the next one, or to
+/// the end if that is all.
+fn holds_other_record(bytes: &[u8], is_all: bool) -> bool {
+    memchr::memmem::find_iter(bytes, b"\nWARC/").any(|line_feed| {
+        let before = &bytes[..line_feed];
+        let before = before.strip_suffix(b"\r").unwrap_or(before);
+        let (header, body) = WarcHeader::split(&bytes[line_feed + 1..]);
+        let length = header
+            .length()
+            .and_then(|length| usize::try_from(length).ok());
+        let rest = length.and_then(|length| body.get(length..));
+        before.ends_with(b"\n")
+            && header.get("WARC-Type").is_some()
+            && rest.and_then(|rest| behind(rest, is_all)) == Some(Behind::Good)
+    })
+}
+
+/// Reads the first records of an archive, which tell how it is packed, up to one of this number. What cannot be read is
+/// met again.
+pub(super) fn read_first_records(content: &mut Unpacked, most: usize, number: u64) {
+    while content.first_records().read < number.min(FirstRecords::COUNT) {
+        if !matches!(Cutter::new(content, most, None).next_record(), Ok(Some(_))) {
+            return;
+        }
+    }
+}
+
 /// Reads the next record of an archive, and where it begins. `None` at the end. A record of more than `most` bytes is
 /// not held.
 pub(super) fn next_record(
@@ -244,8 +271,10 @@ struct Cutter<'c> {
     to: Option<&'c mut dyn Write>,
     /// Whether the record begins a packed part.
     is_at_part: bool,
-    /// Whether the record is the first of the input.
-    is_first: bool,
+    /// Whether the record begins within a packed part.
+    is_within_part: bool,
+    /// What the records before it tell.
+    before: FirstRecords,
 }
 
 /// So many bytes behind a record tell whether its length is right.
@@ -262,21 +291,27 @@ const CUT_BY_PART: &str = "the Content-Length of the WARC record is too long: th
 
 impl<'c> Cutter<'c> {
     fn new(content: &'c mut Unpacked, most: usize, to: Option<&'c mut dyn Write>) -> Self {
+        let before = content.first_records();
         Self {
             content,
             most,
             to,
             is_at_part: false,
-            is_first: false,
+            is_within_part: false,
+            before,
         }
     }
 
     /// Reads the next record. `None` at the end. What is damaged counts as one record, if there is a good one behind.
     fn next_record(&mut self) -> io::Result<Option<Cut>> {
-        match self.cut() {
+        let cut = match self.cut() {
             Err(error) if self.content.damage().is_some() => self.pass_over_damage(error),
             cut => cut,
+        }?;
+        if cut.is_some() {
+            self.content.note_record(self.is_within_part);
         }
+        Ok(cut)
     }
 
     fn cut(&mut self) -> io::Result<Option<Cut>> {
@@ -286,10 +321,7 @@ impl<'c> Cutter<'c> {
         }
         let at = self.content.offset();
         self.is_at_part = self.content.is_at_part();
-        self.is_first = at == 0;
-        if !self.is_at_part {
-            self.content.note_shared_part();
-        }
+        self.is_within_part = !self.is_at_part;
         let content = self.record()?;
         Ok(Some(Cut {
             content,
@@ -439,7 +471,7 @@ impl<'c> Cutter<'c> {
             }
             return Ok(Ok(whole));
         }
-        let is_alone = self.is_alone_in_part(whole + MOST_HEADER_BYTES);
+        let is_alone = self.is_alone_in_part();
         let bytes = self.content.look(whole + MOST_HEADER_BYTES)?;
         if !is_alone && let Some(at) = record_within(&bytes[header..], whole - header) {
             return self.too_long(header + at).map(Err);
@@ -462,7 +494,7 @@ impl<'c> Cutter<'c> {
         header: usize,
         length: usize,
     ) -> io::Result<Result<usize, RawContent>> {
-        let is_alone = self.is_alone_in_part(length + 1);
+        let is_alone = self.is_alone_in_part();
         let bytes = self.content.buffered();
         if !is_alone && let Some(at) = record_within(&bytes[header..], length - header) {
             return self.too_long(header + at).map(Err);
@@ -479,23 +511,26 @@ impl<'c> Cutter<'c> {
         Ok(Err(RawContent::Broken(TOO_EARLY.into())))
     }
 
-    /// Whether the packed part that the record begins holds no other record: if all records so far had parts of their
-    /// own, or for the first one, if its part ends within so many bytes and another record follows.
-    fn is_alone_in_part(&mut self, enough: usize) -> bool {
-        if !self.is_at_part || self.content.has_shared_parts() {
+    /// Whether the packed part that the record begins holds no other record: as it is with the first records of the
+    /// archive. Where there are too few before, the part itself tells, as far as a record may reach that is held.
+    fn is_alone_in_part(&mut self) -> bool {
+        /// Many archives begin with a part for the note of the crawler alone.
+        const FEW: u64 = 2;
+        if !self.is_at_part || self.before.share_parts {
             return false;
         }
-        if !self.is_first {
+        if self.before.read >= FEW {
             return true;
         }
-        match self.content.look_in_part(enough) {
-            Ok(length) if length < enough => {
-                let bytes = self.content.look(length + 16).unwrap_or_default();
-                let next = bytes.get(length..).unwrap_or_default();
-                begins_record(next.trim_ascii_start())
-            }
-            _ => false,
+        let most = self.most.saturating_add(1);
+        let Ok(length) = self.content.look_in_part(most) else {
+            return false;
+        };
+        let ends = length < most;
+        if ends && !self.is_bounded(length) || !ends && self.before.read == 0 {
+            return false;
         }
+        !holds_other_record(&self.content.buffered()[..length], ends)
     }
 
     /// A record within which another one begins.
@@ -506,7 +541,7 @@ impl<'c> Cutter<'c> {
 
     /// What cannot be read as a record: these bytes, and everything up to the next one.
     fn broken(&mut self, length: usize, reason: &'static str) -> io::Result<RawContent> {
-        if self.is_alone_in_part(self.most.saturating_add(1)) {
+        if self.is_alone_in_part() {
             self.pass_over_part()?;
         } else {
             self.use_up(length)?;
@@ -564,7 +599,7 @@ impl<'c> Cutter<'c> {
     /// begin. As many bytes are looked at as a record may have that is held.
     fn length_with(&mut self, left: u64) -> Length {
         let most = self.most.saturating_add(1);
-        if self.is_alone_in_part(most) {
+        if self.is_alone_in_part() {
             return Length::Right;
         }
         match usize::try_from(left) {

@@ -1,5 +1,6 @@
 //! Web archives: which records are taken, how their pages are decoded, and what is broken.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 use std::time::Instant;
 
@@ -484,6 +485,84 @@ fn a_wrong_length_costs_at_most_its_record() -> TestResult {
             costs_at_most_itself("none", bad.as_bytes(), packs)?,
             "packed {packs}"
         );
+    }
+    Ok(())
+}
+
+/// Whether a part of gzip has several records was told by what the same run had read before: a run that went on behind
+/// a stop lost the other records of a part that begins with a broken one.
+#[test]
+fn a_broken_record_costs_the_same_wherever_a_run_has_stopped() -> TestResult {
+    let page = |i: usize| {
+        let text: String = (0..60)
+            .map(|word| format!("w{} ", (word * 7 + 1) * (i + 3)))
+            .collect();
+        response(
+            &format!("http://a/{i}"),
+            "Content-Type: text/html",
+            text.as_bytes(),
+        )
+    };
+    let good: Vec<_> = (0..7).map(page).collect();
+    let without_length = |record: &[u8]| -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+        let text = std::str::from_utf8(record)?;
+        Ok(text.replacen("Content-Length", "X", 1).into_bytes())
+    };
+    let layouts: [&[&[usize]]; 5] = [
+        &[&[0, 1, 2], &[3, 4], &[5, 6]],
+        &[&[0, 1], &[2, 3, 4, 5], &[6]],
+        // A crawler notes its own work in a part of its own.
+        &[&[0], &[1, 2, 3], &[4, 5, 6]],
+        &[&[0], &[1, 2, 3, 4, 5, 6]],
+        &[&[0], &[1], &[2], &[3], &[4], &[5], &[6]],
+    ];
+    for layout in layouts {
+        for broken in layout.iter().map(|part| part[0]).filter(|&first| first > 0) {
+            let bad = [
+                without_length(&good[broken])?,
+                with_wrong_length(&good[broken], 30)?,
+                with_wrong_length(&good[broken], -30)?,
+                with_wrong_length(&good[broken], 1_000_000)?,
+            ];
+            for (way, bad) in bad.into_iter().enumerate() {
+                let mut records = good.clone();
+                records[broken] = bad;
+                let parts: Vec<_> = layout
+                    .iter()
+                    .map(|part| {
+                        gzip(
+                            &part
+                                .iter()
+                                .flat_map(|&i| records[i].clone())
+                                .collect::<Vec<_>>(),
+                        )
+                    })
+                    .collect::<io::Result<_>>()?;
+                let others = (0..7).filter(|&i| i != broken);
+                let expected: BTreeSet<_> = others.map(|i| format!("http://a/{i}")).collect();
+                let what = format!("{layout:?}, {broken} is broken in way {way}");
+                let assert_all = |folder: &Folder, stop: &str| -> TestResult {
+                    let found = fingerprints(folder, "in.warc.gz")?;
+                    let keys: BTreeSet<_> = found.into_iter().map(|it| it.0).collect();
+                    assert_eq!(keys, expected, "{what}, {stop}");
+                    Ok(())
+                };
+                for stop in 0..parts.len() {
+                    let folder = Folder::new()?;
+                    if stop > 0 {
+                        ingest(&folder, "in.warc.gz", &parts[..stop].concat())?.expect(0);
+                    }
+                    ingest(&folder, "in.warc.gz", &parts.concat())?;
+                    assert_all(&folder, &format!("stop behind part {stop}"))?;
+                }
+                let folder = Folder::new()?;
+                let input = folder.file("in.warc.gz", parts.concat())?;
+                let database = folder.path("in.warc.gz.simdb");
+                run!("ingest", &database, &input, "--strict").expect(2);
+                run!("ingest", &database, &input);
+                assert_all(&folder, "stop behind what is rejected")?;
+            }
+        }
     }
     Ok(())
 }
