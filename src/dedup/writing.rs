@@ -411,8 +411,28 @@ impl Survivors<'_> {
                 }
             }
             self.records.ensure_same(input, &source)?;
+            if file.format.cut() == Cut::Archive {
+                self.ensure_same_records(input, &mut open, &source)?;
+            }
         }
         Ok(())
+    }
+
+    /// Refuses the copy of an archive that was not cut into as many records as it was when they were judged. What was
+    /// removed may then be others than those that are said to be.
+    fn ensure_same_records(&self, input: usize, open: &mut Input, source: &Source) -> Result<()> {
+        let (judged, copied) = (source.place().records, open.place().records);
+        if judged == copied {
+            return Ok(());
+        }
+        Err(Error::Input {
+            source_name: path_name(&self.records.paths()[input]),
+            line: None,
+            reason: format!(
+                "it was judged as {judged} records, and copied as {copied}; the same command begins anew when its \
+                 folder of work is deleted"
+            ),
+        })
     }
 
     /// Copies the next record, or passes over it. False at the end of the input.
