@@ -172,13 +172,17 @@ impl Writing<'_> {
         let path = self.work.path(&file.path);
         make_folder_of(&path).map_err(cannot_write(&path))?;
         let mut copy = RowCopy::new(&path, survivors.annotations.is_some());
+        let progress = self.progress.clone();
+        let mut copied = |bytes| {
+            progress.pass_over(bytes);
+            self.report(observe)
+        };
         for index in file.inputs.clone() {
             let Some(source) = survivors.sources[index].clone() else {
                 continue;
             };
             survivors.records.ensure_same(index, &source)?;
             let place = survivors.records.place_of(index);
-            let progress = self.progress.clone();
             copy.add(
                 &place,
                 |number| {
@@ -188,14 +192,11 @@ impl Writing<'_> {
                         Fate::Annotated(annotation) => RowFate::Annotated(annotation.into_row()),
                     })
                 },
-                |bytes| {
-                    progress.pass_over(bytes);
-                    self.report(observe)
-                },
+                &mut copied,
             )?;
             survivors.records.ensure_same(index, &source)?;
         }
-        copy.finish()?;
+        copy.finish(&mut copied)?;
         self.unsynced.push(path);
         self.end_file(file)
     }

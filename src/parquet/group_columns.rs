@@ -1,15 +1,14 @@
 //! Columns of groups: what is said of each row of a file whose rows were all kept, beside its own columns.
 
+use std::fs::File;
 use std::sync::Arc;
 
-use arrow_array::builder::{
-    BooleanBuilder, Float64Builder, Int32Builder, Int64Builder, StringBuilder,
-};
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use parquet::arrow::ArrowSchemaConverter;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, parquet_to_arrow_schema};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
+use parquet::file::writer::SerializedRowGroupWriter;
 use parquet::schema::types::{SchemaDescriptor, Type};
 use serde_json::{Value, json};
 
@@ -27,8 +26,6 @@ pub(crate) struct GroupRow {
     pub(crate) similarity: Option<f64>,
 }
 
-/// The text in which the writer keeps the types of Arrow.
-const ARROW_SCHEMA: &str = "ARROW:schema";
 /// The text in which Spark keeps the columns. It reads no others than these.
 const SPARK_SCHEMA: &str = "org.apache.spark.sql.parquet.row.metadata";
 
@@ -50,7 +47,7 @@ fn is_of_groups(name: &str) -> bool {
 }
 
 /// The columns of a file without older ones of groups, and those of groups behind them.
-pub(super) fn with_columns(schema: &Schema) -> SchemaRef {
+fn with_columns(schema: &Schema) -> SchemaRef {
     let mut fields = Vec::with_capacity(schema.fields().len());
     for field in schema.fields() {
         if !is_of_groups(field.name()) {
@@ -83,14 +80,22 @@ pub(super) fn with_parquet_columns(
     Ok(SchemaDescriptor::new(Arc::new(root)))
 }
 
-/// The texts of a file that has these columns too. Whether the writer has to add the types of Arrow, which are others
-/// now.
-pub(super) fn with_column_texts(texts: Vec<KeyValue>) -> (Vec<KeyValue>, bool) {
-    let mut has_arrow = false;
+/// The same of the columns as Arrow has them, if a file tells of these among its texts.
+pub(super) fn with_arrow_columns(
+    schema: &SchemaDescriptor,
+    texts: Option<&Vec<KeyValue>>,
+) -> Option<SchemaRef> {
+    let has_arrow = texts?.iter().any(|text| text.key == ARROW_SCHEMA_META_KEY);
+    let arrow = has_arrow.then(|| parquet_to_arrow_schema(schema, texts))?;
+    // Types that do not fit the columns are no loss.
+    Some(with_columns(&arrow.ok()?))
+}
+
+/// The texts of a file that has these columns too, without the types of Arrow, which are others now.
+pub(super) fn with_column_texts(texts: Vec<KeyValue>) -> Vec<KeyValue> {
     let mut kept = Vec::with_capacity(texts.len());
     for mut text in texts {
-        if text.key == ARROW_SCHEMA {
-            has_arrow = true;
+        if text.key == ARROW_SCHEMA_META_KEY {
             continue;
         }
         if text.key == SPARK_SCHEMA {
@@ -101,7 +106,7 @@ pub(super) fn with_column_texts(texts: Vec<KeyValue>) -> (Vec<KeyValue>, bool) {
         }
         kept.push(text);
     }
-    (kept, has_arrow)
+    kept
 }
 
 /// The columns as Spark keeps them.
@@ -120,38 +125,65 @@ fn with_spark_columns(text: &str) -> Option<String> {
     Some(schema.to_string())
 }
 
-/// Some rows with the columns of groups, which are null where nothing is said.
-pub(super) fn with_values(
-    rows: &RecordBatch,
-    said: &[Option<GroupRow>],
-    schema: &SchemaRef,
-) -> Result<RecordBatch, ArrowError> {
-    let mut groups = Int64Builder::new();
-    let mut sizes = Int64Builder::new();
-    let mut survive = BooleanBuilder::new();
-    let mut survivors = StringBuilder::new();
-    let mut distances = Int32Builder::new();
-    let mut similarities = Float64Builder::new();
-    for row in said {
-        let row = row.as_ref();
-        groups.append_option(row.map(|row| row.group.cast_signed()));
-        sizes.append_option(row.map(|row| row.size.cast_signed()));
-        survive.append_option(row.map(|row| row.survives));
-        survivors.append_option(row.map(|row| row.survivor.as_str()));
-        distances.append_option(row.map(|row| row.distance.cast_signed()));
-        similarities.append_option(row.and_then(|row| row.similarity));
-    }
-    let mut values: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
-    for (field, column) in rows.schema_ref().fields().iter().zip(rows.columns()) {
-        if !is_of_groups(field.name()) {
-            values.push(column.clone());
+/// Whether a column of a file is one of groups, or within one.
+pub(super) fn has_columns_of_groups(schema: &SchemaDescriptor, column: usize) -> bool {
+    is_of_groups(schema.get_column_root(column).name())
+}
+
+/// The values of the columns of groups for some rows, which are null where nothing is said.
+#[derive(Default)]
+pub(super) struct GroupColumns {
+    groups: Vec<i64>,
+    sizes: Vec<i64>,
+    survive: Vec<bool>,
+    survivors: Vec<ByteArray>,
+    distances: Vec<i32>,
+    similarities: Vec<f64>,
+    /// 1 for each row of which something is said, else 0.
+    is_said: Vec<i16>,
+    /// 1 for each row that has a similarity, else 0.
+    has_similarity: Vec<i16>,
+}
+
+impl GroupColumns {
+    pub(super) fn push(&mut self, row: Option<GroupRow>) {
+        self.is_said.push(row.is_some().into());
+        let similarity = row.as_ref().and_then(|row| row.similarity);
+        self.has_similarity.push(similarity.is_some().into());
+        self.similarities.extend(similarity);
+        if let Some(row) = row {
+            self.groups.push(row.group.cast_signed());
+            self.sizes.push(row.size.cast_signed());
+            self.survive.push(row.survives);
+            self.survivors.push(row.survivor.into_bytes().into());
+            self.distances.push(row.distance.cast_signed());
         }
     }
-    values.push(Arc::new(groups.finish()));
-    values.push(Arc::new(sizes.finish()));
-    values.push(Arc::new(survive.finish()));
-    values.push(Arc::new(survivors.finish()));
-    values.push(Arc::new(distances.finish()));
-    values.push(Arc::new(similarities.finish()));
-    RecordBatch::try_new(schema.clone(), values)
+
+    /// Writes them behind the other columns of a row group.
+    pub(super) fn write(
+        self,
+        group: &mut SerializedRowGroupWriter<'_, File>,
+    ) -> Result<(), ParquetError> {
+        write::<Int64Type>(group, &self.groups, &self.is_said)?;
+        write::<Int64Type>(group, &self.sizes, &self.is_said)?;
+        write::<BoolType>(group, &self.survive, &self.is_said)?;
+        write::<ByteArrayType>(group, &self.survivors, &self.is_said)?;
+        write::<Int32Type>(group, &self.distances, &self.is_said)?;
+        write::<DoubleType>(group, &self.similarities, &self.has_similarity)
+    }
+}
+
+/// Writes the next column of a row group.
+fn write<T: parquet::data_type::DataType>(
+    group: &mut SerializedRowGroupWriter<'_, File>,
+    values: &[T::T],
+    is_there: &[i16],
+) -> Result<(), ParquetError> {
+    let column = group.next_column()?;
+    let mut column = column.expect("the file has the columns of groups");
+    column
+        .typed::<T>()
+        .write_batch(values, Some(is_there), None)?;
+    column.close()
 }

@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{
@@ -21,7 +22,9 @@ use parquet::arrow::arrow_reader::{
 use parquet::basic::LogicalType;
 use parquet::basic::{Compression, Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::FOOTER_SIZE;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::file::reader::{ChunkReader as _, Length as _};
 
 use crate::error::{Error, Result};
 use crate::files::open_file;
@@ -61,10 +64,11 @@ pub(super) fn files_of(path: &Path) -> Result<Vec<PathBuf>> {
 /// Opens a file and reads its footer. Times of the type INT96 are read in seconds: in nanoseconds, those before 1677 or
 /// after 2262 would be others.
 pub(super) fn open(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>> {
+    let (file, metadata) = open_file_of_rows(path)?;
     // The types of Parquet are enough, and fewer than those of Arrow.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    open_with(path, |file| {
-        let metadata = ArrowReaderMetadata::load(file, options.clone())?;
+    let metadata = guarded(path, || {
+        let metadata = ArrowReaderMetadata::try_new(metadata, options.clone())?;
         match with_times_in_seconds(&metadata) {
             None => Ok(metadata),
             Some(schema) => ArrowReaderMetadata::try_new(
@@ -72,27 +76,87 @@ pub(super) fn open(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>>
                 options.with_schema(schema),
             ),
         }
-    })
-}
-
-/// Opens a file with the types that the program that has written it says.
-#[cfg(feature = "ingest")]
-pub(super) fn open_as_written(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>> {
-    open_with(path, |file| {
-        ArrowReaderMetadata::load(file, ArrowReaderOptions::new())
-    })
-}
-
-fn open_with(
-    path: &Path,
-    load: impl FnOnce(&File) -> Result<ArrowReaderMetadata, ParquetError>,
-) -> Result<ParquetRecordBatchReaderBuilder<File>> {
-    let file = open_file(path).map_err(Error::io(path))?;
-    let metadata = guarded(path, || load(&file))?;
-    ensure_packing(metadata.metadata()).map_err(refused(path))?;
+    })?;
     Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(
         file, metadata,
     ))
+}
+
+/// Opens a file and reads its footer, for its rows as Parquet has them.
+pub(super) fn open_file_of_rows(path: &Path) -> Result<(File, Arc<ParquetMetaData>)> {
+    let file = open_file(path).map_err(Error::io(path))?;
+    let metadata = metadata_of(path, &file)?;
+    ensure_packing(&metadata).map_err(refused(path))?;
+    Ok((file, metadata))
+}
+
+/// Reads the footer of a file. Its columns may be nested as deep as its footer is long, and whoever reads them calls
+/// itself as often. So this has a stack of its own, and what is nested too deep is refused before others see it.
+fn metadata_of(path: &Path, file: &File) -> Result<Arc<ParquetMetaData>> {
+    /// The stack for each byte of a footer, and the bounds of all.
+    const STACK_OF_A_BYTE: u64 = 4096;
+    const LEAST_STACK: u64 = 1 << 20;
+    const MOST_STACK: u64 = 1 << 28;
+
+    let stack = (footer_bytes(file) * STACK_OF_A_BYTE).clamp(LEAST_STACK, MOST_STACK);
+    let read = || {
+        guarded(path, || {
+            let metadata = ParquetMetaDataReader::new().parse_and_finish(file)?;
+            ensure_flat(metadata.file_metadata().schema(), MOST_NESTED)?;
+            Ok(Arc::new(metadata))
+        })
+    };
+    thread::scope(|scope| {
+        let thread = thread::Builder::new()
+            .name("simdb-footer".to_owned())
+            .stack_size(stack as usize);
+        let read = thread.spawn_scoped(scope, read).map_err(Error::no_thread)?;
+        read.join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// The length of the footer, as the end of the file tells. 0 if it does not.
+fn footer_bytes(file: &File) -> u64 {
+    let end = file.len().saturating_sub(FOOTER_SIZE as u64);
+    let bytes = file.get_bytes(end, FOOTER_SIZE);
+    match bytes.as_deref() {
+        Ok([a, b, c, d, ..]) => u32::from_le_bytes([*a, *b, *c, *d]).into(),
+        _ => 0,
+    }
+}
+
+/// The most columns that are within each other.
+const MOST_NESTED: usize = 100;
+
+fn ensure_flat(column: &parquet::schema::types::Type, most: usize) -> Result<(), ParquetError> {
+    let Some(left) = most.checked_sub(1) else {
+        return Err(ParquetError::NYI(format!(
+            "columns within more than {MOST_NESTED} others"
+        )));
+    };
+    if column.is_group() {
+        for column in column.get_fields() {
+            ensure_flat(column, left)?;
+        }
+    }
+    Ok(())
+}
+
+/// The number of rows of a file. An error if its row groups have another number.
+pub(super) fn rows_of(path: &Path, metadata: &ParquetMetaData) -> Result<u64> {
+    let rows = u64::try_from(metadata.file_metadata().num_rows()).ok();
+    let mut of_groups = Some(0_u64);
+    for group in metadata.row_groups() {
+        let of_group = u64::try_from(group.num_rows()).ok();
+        of_groups = of_groups
+            .zip(of_group)
+            .and_then(|(all, of)| all.checked_add(of));
+    }
+    match rows {
+        Some(rows) if of_groups == Some(rows) => Ok(rows),
+        _ => Err(damaged(path, "its row groups have another number of rows")),
+    }
 }
 
 /// The columns, with seconds where they are INT96. `None` if none is.
@@ -181,7 +245,7 @@ impl Iterator for Batches {
 }
 
 /// Runs what may panic if the file is damaged.
-fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
+pub(super) fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
     match caught(read) {
         Ok(read) => read.map_err(|error| read_failed(path, &error)),
         Err(panic) => Err(bad_input(path, format!("{DAMAGED} ({panic})"))),
@@ -200,6 +264,11 @@ pub(super) fn bad_input(path: &Path, reason: String) -> Error {
         line: None,
         reason,
     }
+}
+
+/// A file is damaged, as something tells.
+pub(super) fn damaged(path: &Path, reason: &str) -> Error {
+    bad_input(path, format!("{DAMAGED} ({reason})"))
 }
 
 /// A file cannot be read.

@@ -1,29 +1,34 @@
 //! Copies of Parquet files without some of their rows, or with what is said of each row.
+//!
+//! Rows are copied as Parquet has them: the values of each column and their levels, whatever they stand for. So a copy
+//! has what its file has, also where Arrow has no type for it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use arrow_array::BooleanArray;
-use arrow_schema::SchemaRef;
-use arrow_select::filter::filter_record_batch;
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::arrow::parquet_to_arrow_schema;
+use parquet::basic::ConvertedType;
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::column::writer::{ColumnWriter, ColumnWriterImpl};
+use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::page_index::RowGroupPageIndex;
 use parquet::file::metadata::{KeyValue, ParquetMetaData, RowGroupMetaData};
-use parquet::file::properties::WriterProperties;
-use parquet::schema::types::SchemaDescriptor;
+use parquet::file::properties::{ReaderProperties, WriterProperties};
+use parquet::file::reader::RowGroupReader as _;
+use parquet::file::serialized_reader::SerializedRowGroupReader;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{SchemaDescriptor, Type};
 
 use super::group_columns::{
-    GroupRow, with_column_texts, with_columns, with_parquet_columns, with_values,
+    GroupColumns, GroupRow, has_columns_of_groups, with_arrow_columns, with_column_texts,
+    with_parquet_columns,
 };
-use super::inputs::{Batches, bad_input, is_int96, open_as_written};
+use super::inputs::{bad_input, damaged, guarded, open_file_of_rows, rows_of};
 use super::output::write_failed;
 use crate::error::{Error, Result};
-
-/// The rows that are copied together.
-const TOGETHER: usize = 1024;
 
 /// What becomes of a row.
 pub(crate) enum RowFate {
@@ -33,22 +38,71 @@ pub(crate) enum RowFate {
     Annotated(GroupRow),
 }
 
+/// Called with the number of bytes of files whose rows were copied since. The copy ends at its error.
+type OnBytes<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
+
 /// A file that gets rows of others.
 pub(crate) struct RowCopy {
     to: PathBuf,
     /// Whether it gets the columns of groups.
     has_groups: bool,
     begun: Option<Begun>,
+    /// The rows of the next row group.
+    waiting: Waiting,
+    /// The largest row group of the files so far, and at least `SMALL`.
+    largest: Size,
 }
 
 /// The copy, and the file that has begun it.
 struct Begun {
-    writer: ArrowWriter<File>,
+    writer: SerializedFileWriter<File>,
     from: PathBuf,
     /// The columns of that file.
     schema: SchemaDescriptor,
-    /// Those of the copy.
-    written: SchemaRef,
+    /// The numbers of those that are copied.
+    columns: Vec<usize>,
+    /// Whether that file has no rows.
+    is_empty: bool,
+    /// Whether row groups may be joined.
+    may_join: bool,
+}
+
+/// The rows and the bytes of a row group, as they are before they are packed.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    rows: u64,
+    bytes: u64,
+}
+
+/// Smaller row groups are joined in any case: a file of very many is slow to read.
+const SMALL: Size = Size {
+    rows: 1 << 10,
+    bytes: 1 << 22,
+};
+/// So many files at most are open together, if their row groups are joined.
+const MOST_FILES: usize = 64;
+
+#[derive(Default)]
+struct Waiting {
+    parts: Vec<Part>,
+    size: Size,
+    said: GroupColumns,
+}
+
+/// A row group of a file, and which of its rows are copied.
+struct Part {
+    file: Arc<Rows>,
+    group: usize,
+    is_kept: Vec<bool>,
+    /// The share of the group in the bytes of the file.
+    file_bytes: u64,
+}
+
+/// A file that is copied.
+struct Rows {
+    path: PathBuf,
+    file: Arc<File>,
+    metadata: Arc<ParquetMetaData>,
 }
 
 impl RowCopy {
@@ -58,91 +112,165 @@ impl RowCopy {
             to: to.to_owned(),
             has_groups,
             begun: None,
+            waiting: Waiting::default(),
+            largest: SMALL,
         }
     }
 
     /// Adds the rows of a file as `fate_of` says, which gets the numbers of rows, from 1, in order. All files have the
-    /// same columns. The first says how the copy is packed and what its metadata are.
+    /// same columns. The first with rows says how the copy is packed and what its metadata are. Row groups stay as they
+    /// are, but are joined if they are together no larger than one of those before, or small.
     pub(crate) fn add(
         &mut self,
         from: &Path,
         mut fate_of: impl FnMut(u64) -> Result<RowFate>,
         mut copied: impl FnMut(u64) -> Result<()>,
     ) -> Result<()> {
-        let bytes = from.metadata().map_or(0, |metadata| metadata.len());
-        let builder = open_as_written(from)?;
-        let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
-        let mut begun = match self.begun.take() {
-            Some(begun) => begun,
-            None => self.begin(from, &builder)?,
-        };
-        ensure_same_columns(from, builder.parquet_schema(), &begun.from, &begun.schema)?;
+        let bytes = from.metadata().map_err(Error::io(from))?.len();
+        let file = Arc::new(Rows::open(from)?);
+        if let Some(begun) = &self.begun {
+            ensure_same_columns(from, file.schema(), &begun.from, &begun.schema)?;
+        }
+        // A file without rows does not say how they are packed.
+        if self.begun.as_ref().is_none_or(|begun| begun.is_empty) {
+            self.begun = Some(self.begin(&file)?);
+        }
+        let rows = rows_of(from, &file.metadata)?;
         let mut row = 0;
-        let mut reported = 0;
-        for batch in Batches::new(from, builder.with_batch_size(TOGETHER))? {
-            let batch = batch?;
-            let mut wanted = Vec::with_capacity(batch.num_rows());
+        let mut shared = 0;
+        for (group, metadata) in file.metadata.row_groups().iter().enumerate() {
+            let mut part = Part {
+                file: file.clone(),
+                group,
+                is_kept: Vec::new(),
+                file_bytes: 0,
+            };
             let mut said = Vec::new();
-            for _ in 0..batch.num_rows() {
+            let last = row + metadata.num_rows().cast_unsigned();
+            while row < last {
                 row += 1;
                 let fate = fate_of(row)?;
-                wanted.push(!matches!(fate, RowFate::LeftOut));
+                part.is_kept.push(!matches!(fate, RowFate::LeftOut));
                 match fate {
-                    RowFate::LeftOut => {}
-                    RowFate::Copied => said.push(None),
-                    RowFate::Annotated(row) => said.push(Some(row)),
+                    RowFate::Copied if self.has_groups => said.push(None),
+                    RowFate::Annotated(row) if self.has_groups => said.push(Some(row)),
+                    _ => {}
                 }
             }
-            let mut kept = filter_record_batch(&batch, &BooleanArray::from(wanted));
-            if self.has_groups {
-                kept = kept.and_then(|kept| with_values(&kept, &said, &begun.written));
-            }
-            let written = kept
-                .map_err(ParquetError::from)
-                .and_then(|kept| begun.writer.write(&kept));
-            written.map_err(write_failed(&self.to))?;
             let share = (u128::from(bytes) * u128::from(row) / u128::from(rows.max(1))) as u64;
-            copied(share - reported)?;
-            reported = share;
+            part.file_bytes = share - shared;
+            shared = share;
+            let whole = Size {
+                rows: part.is_kept.len() as u64,
+                bytes: metadata.total_byte_size().max(0).cast_unsigned(),
+            };
+            self.largest.rows = self.largest.rows.max(whole.rows);
+            self.largest.bytes = self.largest.bytes.max(whole.bytes);
+            self.wait(part, whole, said, &mut copied)?;
         }
-        self.begun = Some(begun);
-        copied(bytes - reported)
+        copied(bytes - shared)
+    }
+
+    /// Lets the rows of a row group of this size wait, with what is said of them. If they would be too many then, those
+    /// before are written.
+    fn wait(
+        &mut self,
+        part: Part,
+        whole: Size,
+        said: Vec<Option<GroupRow>>,
+        copied: OnBytes<'_>,
+    ) -> Result<()> {
+        let kept = part.is_kept.iter().filter(|&&is_kept| is_kept).count() as u64;
+        if kept == 0 {
+            return copied(part.file_bytes);
+        }
+        let bytes = u128::from(whole.bytes) * u128::from(kept) / u128::from(whole.rows);
+        let with = Size {
+            rows: self.waiting.size.rows + kept,
+            bytes: self.waiting.size.bytes.saturating_add(bytes as u64),
+        };
+        let files: BTreeSet<_> = (self.waiting.parts.iter())
+            .map(|part| Arc::as_ptr(&part.file))
+            .collect();
+        let is_much = with.rows > self.largest.rows || with.bytes > self.largest.bytes;
+        let may_join = self.begun.as_ref().is_some_and(|begun| begun.may_join);
+        if is_much || !may_join || files.len() >= MOST_FILES {
+            self.write_waiting(copied)?;
+        }
+        let waiting = &mut self.waiting;
+        waiting.size.rows += kept;
+        waiting.size.bytes = waiting.size.bytes.saturating_add(bytes as u64);
+        waiting.parts.push(part);
+        for row in said {
+            waiting.said.push(row);
+        }
+        Ok(())
+    }
+
+    /// Writes a row group of the rows that wait, one column after the other.
+    fn write_waiting(&mut self, copied: OnBytes<'_>) -> Result<()> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let (Some(begun), false) = (&mut self.begun, waiting.parts.is_empty()) else {
+            return Ok(());
+        };
+        let failed = write_failed(&self.to);
+        let mut group = begun.writer.next_row_group().map_err(&failed)?;
+        for (index, &column) in begun.columns.iter().enumerate() {
+            let writer = group.next_column().map_err(&failed)?;
+            let mut writer = writer.expect("the copy has these columns");
+            for part in &waiting.parts {
+                part.copy_column(column, writer.untyped(), &failed, copied)?;
+                let share = |columns: usize| {
+                    let columns = u128::from(part.file_bytes) * columns as u128;
+                    (columns / begun.columns.len() as u128) as u64
+                };
+                copied(share(index + 1) - share(index))?;
+            }
+            writer.close().map_err(&failed)?;
+        }
+        if self.has_groups {
+            waiting.said.write(&mut group).map_err(&failed)?;
+        }
+        group.close().map_err(&failed)?;
+        Ok(())
     }
 
     /// What the first file has begun.
-    fn begin(&self, from: &Path, builder: &ParquetRecordBatchReaderBuilder<File>) -> Result<Begun> {
+    fn begin(&self, from: &Rows) -> Result<Begun> {
         let file = File::create(&self.to).map_err(Error::io(&self.to))?;
-        let schema = builder.parquet_schema().clone();
-        let metadata = builder.metadata();
-        let texts = metadata.file_metadata().key_value_metadata().cloned();
-        let mut written = builder.schema().clone();
-        // What other programs keep of the types of Arrow is among the texts that are copied.
-        let mut options = ArrowWriterOptions::new().with_skip_arrow_metadata(true);
-        if self.has_groups {
-            let (texts, has_arrow) = with_column_texts(texts.unwrap_or_default());
-            let columns = with_parquet_columns(&schema).map_err(write_failed(&self.to))?;
-            written = with_columns(&written);
-            options = options
-                .with_skip_arrow_metadata(!has_arrow)
-                .with_properties(properties_of(metadata, Some(texts)))
-                .with_parquet_schema(columns);
+        let failed = write_failed(&self.to);
+        let schema = from.schema().clone();
+        let texts = from.metadata.file_metadata().key_value_metadata().cloned();
+        let mut written = schema.clone();
+        let mut columns: Vec<usize> = (0..schema.num_columns()).collect();
+        let properties = if self.has_groups {
+            written = with_parquet_columns(&schema).map_err(&failed)?;
+            columns.retain(|&column| !has_columns_of_groups(&schema, column));
+            let arrow = with_arrow_columns(&schema, texts.as_ref());
+            let texts = with_column_texts(texts.unwrap_or_default());
+            let mut properties = properties_of(&from.metadata, Some(texts));
+            if let Some(arrow) = arrow {
+                parquet::arrow::add_encoded_arrow_schema_to_metadata(&arrow, &mut properties);
+            }
+            properties
         } else {
-            options = options
-                .with_properties(properties_of(metadata, texts))
-                .with_parquet_schema(schema.clone());
-        }
-        let writer = ArrowWriter::try_new_with_options(file, written.clone(), options);
-        let writer = writer.map_err(write_failed(&self.to))?;
+            properties_of(&from.metadata, texts)
+        };
+        let writer =
+            SerializedFileWriter::new(file, written.root_schema_ptr(), Arc::new(properties));
         Ok(Begun {
-            writer,
-            from: from.to_owned(),
+            writer: writer.map_err(&failed)?,
+            from: from.path.clone(),
             schema,
-            written,
+            columns,
+            is_empty: from.metadata.num_row_groups() == 0,
+            may_join: !has_short_dictionaries(&from.metadata),
         })
     }
 
-    /// Ends the file and makes it durable.
-    pub(crate) fn finish(self) -> Result<()> {
+    /// Writes the last rows, ends the file and makes it durable.
+    pub(crate) fn finish(mut self, mut copied: impl FnMut(u64) -> Result<()>) -> Result<()> {
+        self.write_waiting(&mut copied)?;
         let Some(Begun { writer, .. }) = self.begun else {
             return Ok(());
         };
@@ -151,33 +279,201 @@ impl RowCopy {
     }
 }
 
-/// Refuses files of which no copy can be made: files with a column that cannot be written as it is, and files whose
-/// columns are not those of the first.
+impl Rows {
+    fn open(path: &Path) -> Result<Self> {
+        let (file, metadata) = open_file_of_rows(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            file: Arc::new(file),
+            metadata,
+        })
+    }
+
+    fn schema(&self) -> &SchemaDescriptor {
+        self.metadata.file_metadata().schema_descr()
+    }
+}
+
+/// The bytes of values that are copied together.
+const BYTES_TOGETHER: u64 = 4 << 20;
+/// The most rows that are copied together.
+const MOST_TOGETHER: u64 = 8 << 10;
+
+impl Part {
+    /// Copies the values of a column.
+    fn copy_column(
+        &self,
+        column: usize,
+        writer: &mut ColumnWriter<'_>,
+        failed: &dyn Fn(ParquetError) -> Error,
+        copied: OnBytes<'_>,
+    ) -> Result<()> {
+        use ColumnReader as Of;
+        use ColumnWriter as To;
+
+        let path = &self.file.path;
+        let metadata = self.file.metadata.row_group(self.group);
+        let reader = guarded(path, || {
+            let index = RowGroupPageIndex::new(self.group, None);
+            let properties = Arc::new(ReaderProperties::builder().build());
+            SerializedRowGroupReader::new(self.file.file.clone(), metadata, index, properties)?
+                .get_column_reader(column)
+        })?;
+        let chunk = metadata.column(column);
+        let bytes = chunk.uncompressed_size().max(0).cast_unsigned();
+        let of_row = bytes / (self.is_kept.len() as u64) + 1;
+        let mut copying = Copying {
+            part: self,
+            together: (BYTES_TOGETHER / of_row).clamp(1, MOST_TOGETHER) as usize,
+            most_definition: chunk.column_descr().max_def_level(),
+            most_repetition: chunk.column_descr().max_rep_level(),
+            failed,
+            copied,
+        };
+        match (reader, writer) {
+            (Of::BoolColumnReader(of), To::BoolColumnWriter(to)) => copying.copy(of, to),
+            (Of::Int32ColumnReader(of), To::Int32ColumnWriter(to)) => copying.copy(of, to),
+            (Of::Int64ColumnReader(of), To::Int64ColumnWriter(to)) => copying.copy(of, to),
+            (Of::Int96ColumnReader(of), To::Int96ColumnWriter(to)) => copying.copy(of, to),
+            (Of::FloatColumnReader(of), To::FloatColumnWriter(to)) => copying.copy(of, to),
+            (Of::DoubleColumnReader(of), To::DoubleColumnWriter(to)) => copying.copy(of, to),
+            (Of::ByteArrayColumnReader(of), To::ByteArrayColumnWriter(to)) => copying.copy(of, to),
+            (Of::FixedLenByteArrayColumnReader(of), To::FixedLenByteArrayColumnWriter(to)) => {
+                copying.copy(of, to)
+            }
+            _ => Err(damaged(
+                path,
+                "a column has another type than its file says",
+            )),
+        }
+    }
+}
+
+/// How the values of a column of a row group are copied.
+struct Copying<'c> {
+    part: &'c Part,
+    /// The rows that are copied together.
+    together: usize,
+    most_definition: i16,
+    most_repetition: i16,
+    failed: &'c dyn Fn(ParquetError) -> Error,
+    copied: OnBytes<'c>,
+}
+
+impl Copying<'_> {
+    fn copy<T: DataType>(
+        &mut self,
+        mut from: ColumnReaderImpl<T>,
+        to: &mut ColumnWriterImpl<'_, T>,
+    ) -> Result<()> {
+        let path = &self.part.file.path;
+        let mut values = Values::<T>::default();
+        for is_kept in self.part.is_kept.chunks(self.together) {
+            let rows = is_kept.len();
+            if !is_kept.contains(&true) {
+                let skipped = guarded(path, || from.skip_records(rows))?;
+                ensure_rows(path, skipped, rows)?;
+                continue;
+            }
+            let read = guarded(path, || values.read(&mut from, rows))?;
+            ensure_rows(path, read, rows)?;
+            if is_kept.contains(&false) {
+                values.retain(is_kept, self.most_definition);
+            }
+            let definitions = (self.most_definition > 0).then_some(&values.definitions[..]);
+            let repetitions = (self.most_repetition > 0).then_some(&values.repetitions[..]);
+            to.write_batch(&values.values, definitions, repetitions)
+                .map_err(self.failed)?;
+            (self.copied)(0)?;
+        }
+        let more = guarded(path, || values.read(&mut from, 1))?;
+        ensure_rows(path, more, 0)
+    }
+}
+
+fn ensure_rows(path: &Path, read: usize, expected: usize) -> Result<()> {
+    if read == expected {
+        return Ok(());
+    }
+    Err(damaged(
+        path,
+        "a column has another number of rows than its file says",
+    ))
+}
+
+/// Values of a column, and the levels that tell to which rows they belong.
+struct Values<T: DataType> {
+    values: Vec<T::T>,
+    definitions: Vec<i16>,
+    repetitions: Vec<i16>,
+}
+
+impl<T: DataType> Default for Values<T> {
+    fn default() -> Self {
+        Self {
+            values: Vec::new(),
+            definitions: Vec::new(),
+            repetitions: Vec::new(),
+        }
+    }
+}
+
+impl<T: DataType> Values<T> {
+    /// Reads the values of so many rows. Returns of how many there were any.
+    fn read(&mut self, from: &mut ColumnReaderImpl<T>, rows: usize) -> Result<usize, ParquetError> {
+        self.values.clear();
+        self.definitions.clear();
+        self.repetitions.clear();
+        let (read, ..) = from.read_records(
+            rows,
+            Some(&mut self.definitions),
+            Some(&mut self.repetitions),
+            &mut self.values,
+        )?;
+        Ok(read)
+    }
+
+    /// Leaves out the rows that are not kept. A row begins where the level of repetition is 0. A value is there where
+    /// the level of definition is the greatest.
+    fn retain(&mut self, is_kept: &[bool], most_definition: i16) {
+        let levels = (self.definitions.len())
+            .max(self.repetitions.len())
+            .max(self.values.len());
+        let (mut rows, mut value) = (0, 0);
+        let (mut kept_levels, mut kept_values) = (0, 0);
+        for level in 0..levels {
+            rows += usize::from(self.repetitions.get(level).is_none_or(|&level| level == 0));
+            let has_value = (self.definitions.get(level)).is_none_or(|&of| of == most_definition);
+            if rows.checked_sub(1).is_some_and(|row| is_kept[row]) {
+                if let Some(&definition) = self.definitions.get(level) {
+                    self.definitions[kept_levels] = definition;
+                }
+                if let Some(&repetition) = self.repetitions.get(level) {
+                    self.repetitions[kept_levels] = repetition;
+                }
+                kept_levels += 1;
+                if has_value {
+                    self.values.swap(kept_values, value);
+                    kept_values += 1;
+                }
+            }
+            value += usize::from(has_value);
+        }
+        self.values.truncate(kept_values);
+        self.definitions.truncate(kept_levels);
+        self.repetitions.truncate(kept_levels);
+    }
+}
+
+/// Refuses files of which no copy can be made, since their columns are not those of the first.
 pub(crate) fn ensure_copyable(paths: impl IntoIterator<Item = PathBuf>) -> Result<()> {
     let mut first: Option<(PathBuf, SchemaDescriptor)> = None;
     for path in paths {
-        let builder = open_as_written(&path)?;
-        let columns = builder.parquet_schema();
-        ensure_no_int96(&path, columns)?;
+        let file = Rows::open(&path)?;
+        let columns = file.schema();
         match &first {
             Some((first, expected)) => ensure_same_columns(&path, columns, first, expected)?,
             None => first = Some((path, columns.clone())),
-        }
-    }
-    Ok(())
-}
-
-fn ensure_no_int96(path: &Path, columns: &SchemaDescriptor) -> Result<()> {
-    for column in columns.columns() {
-        if is_int96(column.self_type()) {
-            return Err(bad_input(
-                path,
-                format!(
-                    "its column `{}` is of the old type INT96, which cannot be copied; write it as TIMESTAMP (in Spark: \
-                     SET spark.sql.parquet.outputTimestampType = TIMESTAMP_MICROS)",
-                    column.path().string()
-                ),
-            ));
         }
     }
     Ok(())
@@ -189,7 +485,11 @@ fn ensure_same_columns(
     first: &Path,
     expected: &SchemaDescriptor,
 ) -> Result<()> {
-    if columns.root_schema() == expected.root_schema() {
+    // The name of all columns together is one of the program that has written them.
+    let [columns, expected] = [columns, expected].map(|all| all.root_schema().get_fields());
+    let is_same = columns.len() == expected.len()
+        && (columns.iter().zip(expected)).all(|(one, other)| is_same_column(one, other));
+    if is_same {
         return Ok(());
     }
     let reason = format!(
@@ -199,26 +499,73 @@ fn ensure_same_columns(
     Err(bad_input(path, reason))
 }
 
-/// How a file was written, as far as it tells: how each column is packed, how many rows a group has. `texts` are its
-/// metadata.
+/// Whether values of one column can stand in another. What they stand for may be said in an old way, in a new one, or in
+/// both.
+fn is_same_column(one: &Type, other: &Type) -> bool {
+    let [of_one, of_other] = [one, other].map(Type::get_basic_info);
+    let kinds = [of_one, of_other].map(|of| of.logical_type_ref());
+    let is_same = one.name() == other.name()
+        && of_one.has_repetition() == of_other.has_repetition()
+        && (!of_one.has_repetition() || of_one.repetition() == of_other.repetition())
+        && of_one.converted_type() == of_other.converted_type()
+        && (kinds[0] == kinds[1]
+            || kinds.contains(&None) && of_one.converted_type() != ConvertedType::NONE);
+    is_same
+        && match (one, other) {
+            (
+                Type::PrimitiveType {
+                    physical_type,
+                    type_length,
+                    scale,
+                    precision,
+                    ..
+                },
+                Type::PrimitiveType {
+                    physical_type: of_other,
+                    type_length: length,
+                    scale: its_scale,
+                    precision: its_precision,
+                    ..
+                },
+            ) => {
+                (physical_type, type_length, scale, precision)
+                    == (of_other, length, its_scale, its_precision)
+            }
+            (Type::GroupType { fields, .. }, Type::GroupType { fields: others, .. }) => {
+                fields.len() == others.len()
+                    && (fields.iter().zip(others)).all(|(one, other)| is_same_column(one, other))
+            }
+            _ => false,
+        }
+}
+
+/// Whether Arrow is to read a column of a file as numbers of one or two bytes, with another list of what these stand for
+/// in each row group. Such a list may become too long where row groups are joined.
+fn has_short_dictionaries(metadata: &ParquetMetaData) -> bool {
+    use arrow_schema::DataType::{Dictionary, Int8, Int16, UInt8, UInt16};
+
+    let metadata = metadata.file_metadata();
+    let arrow = parquet_to_arrow_schema(metadata.schema_descr(), metadata.key_value_metadata());
+    arrow.is_ok_and(|arrow| {
+        arrow.flattened_fields().iter().any(|field| {
+            matches!(field.data_type(), Dictionary(key, _)
+                if matches!(**key, Int8 | Int16 | UInt8 | UInt16))
+        })
+    })
+}
+
+/// How a file was written, as far as it tells: how each column is packed. `texts` are its metadata.
 fn properties_of(metadata: &ParquetMetaData, texts: Option<Vec<KeyValue>>) -> WriterProperties {
     let mut properties = WriterProperties::builder();
-    let rows = metadata
+    let mut packed = HashSet::new();
+    for column in metadata
         .row_groups()
         .iter()
-        .map(RowGroupMetaData::num_rows)
-        .max()
-        .unwrap_or(0);
-    if let Some(rows) = usize::try_from(rows).ok().filter(|&rows| rows > 0) {
-        properties = properties.set_max_row_group_row_count(Some(rows));
-    }
-    let mut packed = HashSet::new();
-    for group in metadata.row_groups() {
-        for column in group.columns() {
-            if packed.insert(column.column_path().clone()) {
-                properties = properties
-                    .set_column_compression(column.column_path().clone(), column.compression());
-            }
+        .flat_map(RowGroupMetaData::columns)
+    {
+        let path = column.column_path();
+        if packed.insert(path.clone()) {
+            properties = properties.set_column_compression(path.clone(), column.compression());
         }
     }
     properties.set_key_value_metadata(texts).build()

@@ -7,6 +7,7 @@
 )]
 
 mod annotated;
+mod copies;
 mod damage;
 mod documents;
 mod inputs;

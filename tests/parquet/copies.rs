@@ -1,0 +1,291 @@
+//! Copies of Parquet files: their values are those of the file, whatever they stand for, and so are their row groups.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+use arrow_array::types::Int8Type;
+use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, StringArray};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Repetition, Type as PhysicalType};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{
+    ByteArray, ByteArrayType, DataType, FixedLenByteArray, FixedLenByteArrayType, Int32Type, Int96,
+    Int96Type,
+};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::{Type, TypePtr};
+
+use crate::support::{Folder, Ran, TestResult, run, simdb};
+
+/// The columns that Arrow has no type for, or another one, or whose values are not those of their type.
+const COLUMNS: &str = "message other_name {
+    REQUIRED BYTE_ARRAY id (UTF8);
+    OPTIONAL BYTE_ARRAY text (UTF8);
+    REQUIRED FIXED_LEN_BYTE_ARRAY (16) long_decimal (DECIMAL(10,2));
+    REQUIRED BYTE_ARRAY decimal (DECIMAL(10,2));
+    REQUIRED FIXED_LEN_BYTE_ARRAY (12) interval (INTERVAL);
+    REQUIRED INT96 time;
+    OPTIONAL BYTE_ARRAY no_text (UTF8);
+    REPEATED group tags { OPTIONAL INT32 number; }
+}";
+
+/// A text that is near to no other.
+fn text(i: u64) -> String {
+    let word = |j: u64| (i * 1_000 + j + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    (0..40).map(|j| format!("w{:x} ", word(j))).collect()
+}
+
+type GroupWriter<'g> = SerializedRowGroupWriter<'g, File>;
+
+fn column<T: DataType>(
+    group: &mut GroupWriter<'_>,
+    values: &[T::T],
+    levels: Option<(&[i16], Option<&[i16]>)>,
+) -> Result<(), ParquetError> {
+    let mut column = group.next_column()?.expect("there is one more column");
+    let definitions = levels.map(|levels| levels.0);
+    let repetitions = levels.and_then(|levels| levels.1);
+    column
+        .typed::<T>()
+        .write_batch(values, definitions, repetitions)?;
+    column.close()
+}
+
+/// Writes rows of these numbers, in row groups.
+fn write(path: &Path, schema: &str, groups: &[&[u64]]) -> TestResult {
+    let properties = Arc::new(WriterProperties::builder().build());
+    let schema = Arc::new(parse_message_type(schema)?);
+    let mut file = SerializedFileWriter::new(File::create(path)?, schema, properties)?;
+    for rows in groups {
+        let mut group = file.next_row_group()?;
+        let texts = |of: &dyn Fn(u64) -> Vec<u8>| -> Vec<ByteArray> {
+            rows.iter().map(|&row| ByteArray::from(of(row))).collect()
+        };
+        let fixed = |of: &dyn Fn(u64) -> Vec<u8>| -> Vec<FixedLenByteArray> {
+            let arrays = texts(of);
+            arrays.into_iter().map(FixedLenByteArray::from).collect()
+        };
+        column::<ByteArrayType>(&mut group, &texts(&|row| format!("id {row}").into()), None)?;
+        let all = vec![1; rows.len()];
+        // Three neighbours have the same.
+        let texts_of_rows = texts(&|row| text(row / 3).into());
+        column::<ByteArrayType>(&mut group, &texts_of_rows, Some((&all, None)))?;
+        let long = |row: u64| (u128::from(row) * 12_345).to_le_bytes().to_vec();
+        column::<FixedLenByteArrayType>(&mut group, &fixed(&long), None)?;
+        let short = |row: u64| (row as u32 * 77).to_le_bytes()[(row / 3 % 3) as usize..].to_vec();
+        column::<ByteArrayType>(&mut group, &texts(&short), None)?;
+        let interval = |row: u64| (0..12).map(|byte| byte as u8 + row as u8).collect();
+        column::<FixedLenByteArrayType>(&mut group, &fixed(&interval), None)?;
+        let time = |row: u64| {
+            let mut time = Int96::new();
+            time.set_data(row as u32, 7, 2_440_588 + row as u32 * 300);
+            time
+        };
+        let times: Vec<Int96> = rows.iter().map(|&row| time(row)).collect();
+        column::<Int96Type>(&mut group, &times, None)?;
+        let is_there: Vec<i16> = rows.iter().map(|row| i16::from(row % 4 != 1)).collect();
+        let mut no_texts = texts(&|row| vec![0xff, row as u8]);
+        let mut there = is_there.iter();
+        no_texts.retain(|_| there.next() == Some(&1));
+        column::<ByteArrayType>(&mut group, &no_texts, Some((&is_there, None)))?;
+        let (mut numbers, mut definitions, mut repetitions) = (vec![], vec![], vec![]);
+        for &row in *rows {
+            // None, one without a number, or two.
+            let tags = [&[0_i16][..], &[1], &[2, 2]][(row / 3 % 3) as usize];
+            definitions.extend(tags);
+            repetitions.extend((0..tags.len()).map(|tag| i16::from(tag > 0)));
+            numbers.extend(tags.iter().filter(|&&tag| tag == 2).map(|_| row as i32));
+        }
+        let levels = (&definitions[..], Some(&repetitions[..]));
+        column::<Int32Type>(&mut group, &numbers, Some(levels))?;
+        group.close()?;
+    }
+    file.close()?;
+    Ok(())
+}
+
+/// A column: its name, its levels and its values.
+type Raw = (String, Vec<i16>, Vec<i16>, Vec<String>);
+
+fn raw<T: DataType>(mut of: ColumnReaderImpl<T>, to: &mut Raw) -> Result<(), ParquetError> {
+    let (mut definitions, mut repetitions, mut values) = (vec![], vec![], vec![]);
+    of.read_records(
+        1 << 20,
+        Some(&mut definitions),
+        Some(&mut repetitions),
+        &mut values,
+    )?;
+    to.1.extend(definitions);
+    to.2.extend(repetitions);
+    to.3.extend(values.iter().map(|value| format!("{value:?}")));
+    Ok(())
+}
+
+/// The first columns of a file, so many, and the rows of its row groups.
+fn read(path: &Path, columns: usize) -> Result<(Vec<Raw>, Vec<i64>), Box<dyn std::error::Error>> {
+    let file = SerializedFileReader::new(File::open(path)?)?;
+    let mut all = vec![Raw::default(); columns];
+    let mut rows = Vec::new();
+    for index in 0..file.num_row_groups() {
+        let group = file.get_row_group(index)?;
+        rows.push(group.metadata().num_rows());
+        for (column, to) in all.iter_mut().enumerate() {
+            let of = group.metadata().column(column).column_path().string();
+            to.0 = of;
+            match group.get_column_reader(column)? {
+                ColumnReader::Int32ColumnReader(of) => raw(of, to)?,
+                ColumnReader::Int96ColumnReader(of) => raw(of, to)?,
+                ColumnReader::ByteArrayColumnReader(of) => raw(of, to)?,
+                ColumnReader::FixedLenByteArrayColumnReader(of) => raw(of, to)?,
+                _ => return Err("no such column was written".into()),
+            }
+        }
+    }
+    Ok((all, rows))
+}
+
+/// Values were copied as those of types of Arrow: decimals in more bytes than they need made a file that nobody could
+/// read, intervals lost their months, decimals of any length ended the program, and texts that are not UTF-8 the work.
+#[test]
+fn values_are_copied_whatever_they_stand_for() -> TestResult {
+    const COUNT: usize = 8;
+    let folder = Folder::new()?;
+    let [input, expected, output, annotated] =
+        ["in", "expected", "out", "annotated"].map(|name| folder.path(&format!("{name}.parquet")));
+    let rows: Vec<u64> = (0..60).collect();
+    let kept: Vec<u64> = (0..60).filter(|row| row % 3 == 0).collect();
+    write(&input, COLUMNS, &[&rows[..25], &rows[25..]])?;
+    write(&expected, COLUMNS, &[&kept])?;
+    run!("dedup", &input, "--output", &output).expect(0);
+    let (found, groups) = read(&output, COUNT)?;
+    assert!(found == read(&expected, COUNT)?.0);
+    assert_eq!(groups, [20]);
+    run!("dedup", &input, "--output", &annotated, "--annotate").expect(0);
+    let (found, groups) = read(&annotated, COUNT)?;
+    assert!(found == read(&input, COUNT)?.0);
+    assert_eq!(groups, [60]);
+    // Other programs give the columns together another name.
+    let other = folder.path("other.parquet");
+    write(&other, &COLUMNS.replace("other_name", "schema"), &[&[90]])?;
+    let both = folder.path("both.parquet");
+    run!("dedup", &input, &other, "--output", &both).expect(0);
+    let together: Vec<u64> = kept.into_iter().chain([90]).collect();
+    write(&expected, COLUMNS, &[&together])?;
+    assert!(read(&both, COUNT)? == read(&expected, COUNT)?);
+    Ok(())
+}
+
+/// The first file gave all row groups the number of rows of its own: of one row each, or as many as there are.
+#[test]
+fn row_groups_stay_unless_they_are_small() -> TestResult {
+    let folder = Folder::new()?;
+    let texts = |rows: std::ops::Range<u64>| {
+        let texts = rows.map(text);
+        Arc::new(StringArray::from_iter_values(texts)) as ArrayRef
+    };
+    let file = |name: &str, rows: &[usize], columns: &[(&str, ArrayRef)]| {
+        let path = folder.path(name);
+        let batch = RecordBatch::try_from_iter(columns.to_vec())?;
+        let mut writer = ArrowWriter::try_new(File::create(&path)?, batch.schema(), None)?;
+        let mut begin = 0;
+        for &rows in rows {
+            writer.write(&batch.slice(begin, rows))?;
+            writer.flush()?;
+            begin += rows;
+        }
+        writer.close()?;
+        Ok::<PathBuf, Box<dyn std::error::Error>>(path)
+    };
+    let groups_of = |inputs: &[PathBuf]| {
+        let output = folder.path("out.parquet");
+        let mut command = simdb();
+        let command = command
+            .arg("dedup")
+            .args(inputs)
+            .arg("--output")
+            .arg(&output);
+        Ran::from(command.output()?).expect(0);
+        let file = SerializedFileReader::new(File::open(&output)?)?;
+        let groups = file.metadata().row_groups().iter();
+        fs::remove_file(&output)?;
+        Ok::<Vec<i64>, Box<dyn std::error::Error>>(groups.map(RowGroupMetaData::num_rows).collect())
+    };
+    let empty = file("0.parquet", &[], &[("text", texts(0..0))])?;
+    let one = file("1.parquet", &[1], &[("text", texts(0..1))])?;
+    let large = file(
+        "2.parquet",
+        &[1_500, 1_500, 600],
+        &[("text", texts(1..3_601))],
+    )?;
+    assert_eq!(
+        groups_of(&[empty.clone(), one.clone(), large.clone()])?,
+        [1, 1_500, 1_500, 600]
+    );
+    assert_eq!(groups_of(&[large, one])?, [1_500, 1_500, 601]);
+    let mut small = vec![empty];
+    for row in 0..30 {
+        small.push(file(
+            &format!("s{row}.parquet"),
+            &[1],
+            &[("text", texts(row..row + 1))],
+        )?);
+    }
+    assert_eq!(groups_of(&small)?, [30]);
+    // What numbers of one byte stand for would be too many together.
+    let names: Vec<String> = (0..100).map(|row| format!("c{row}")).collect();
+    let categories: DictionaryArray<Int8Type> = names.iter().map(|name| &**name).collect();
+    let columns = [
+        ("text", texts(0..100)),
+        ("category", Arc::new(categories) as ArrayRef),
+    ];
+    let with_categories = file("c.parquet", &[50, 50], &columns)?;
+    assert_eq!(groups_of(&[with_categories])?, [50, 50]);
+    Ok(())
+}
+
+/// Whoever reads columns within columns calls itself. 8 KB of a file ended the process that read them.
+#[test]
+fn columns_within_too_many_others_are_refused() -> TestResult {
+    let folder = Folder::new()?;
+    let nested = |name: &str, depth: usize| {
+        let path = folder.path(name);
+        let made = path.clone();
+        let make = move || -> Result<(), ParquetError> {
+            let number = Type::primitive_type_builder("number", PhysicalType::INT32).build()?;
+            let mut column: TypePtr = Arc::new(number);
+            for _ in 0..depth {
+                let group = Type::group_type_builder("g").with_repetition(Repetition::OPTIONAL);
+                column = Arc::new(group.with_fields(vec![column]).build()?);
+            }
+            let root = Type::group_type_builder("schema").with_fields(vec![column]);
+            let properties = Arc::new(WriterProperties::builder().build());
+            let file = File::create(made)?;
+            SerializedFileWriter::new(file, Arc::new(root.build()?), properties)?.close()?;
+            Ok(())
+        };
+        let thread = thread::Builder::new().stack_size(1 << 28).spawn(make)?;
+        thread.join().expect("no panic")?;
+        Ok::<PathBuf, Box<dyn std::error::Error>>(path)
+    };
+    let deep = nested("deep.parquet", 3_000)?;
+    let output = folder.path("out.parquet");
+    for ran in [
+        run!("ingest", folder.path("d.simdb"), &deep),
+        run!("dedup", &deep, "--output", &output),
+        run!("import", folder.path("i.simdb"), &deep),
+    ] {
+        ran.expect(2).says("columns within more than 100 others");
+    }
+    let flat = nested("flat.parquet", 90)?;
+    run!("import", folder.path("i.simdb"), &flat)
+        .expect(2)
+        .says("it has no column `key`");
+    Ok(())
+}
