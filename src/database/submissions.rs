@@ -11,6 +11,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -588,9 +589,10 @@ impl Submissions {
         drop((waiting, line));
     }
 
-    /// Refuses everything from now on. What is in the queue or in the line is still done.
+    /// Refuses everything from now on. What is in the queue or in the line is still done. The thread ends also if the
+    /// database was closed before: it may not have known of this writer yet.
     pub(super) fn close(&self) -> Result<()> {
-        self.ensure_open()?;
+        self.ensure_here()?;
         self.queue.lock().is_closed = true;
         self.due.notify_one();
         Ok(())
@@ -655,6 +657,12 @@ impl Mark {
     }
 }
 
+/// Runs code of a caller in the thread of the writer. A panic of it must not end the thread that others wait for. The
+/// hook of the process has printed it.
+pub(super) fn call_back(call: impl FnOnce()) {
+    _ = panic::catch_unwind(AssertUnwindSafe(call));
+}
+
 /// Who waits in the line before a full queue.
 #[derive(Default)]
 pub(super) struct Waiter {
@@ -677,7 +685,7 @@ impl Waiter {
         drop(state);
         self.let_in.notify_one();
         if let Some(waker) = waker {
-            waker.wake();
+            call_back(|| waker.wake());
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::future::Future;
-use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant};
 
 #[cfg(feature = "serve")]
 use super::submissions::Waiting;
-use super::submissions::{Mark, Submissions, Waiter, Work};
+use super::submissions::{Mark, Submissions, Waiter, Work, call_back};
 use super::verdict::Verdict;
 use crate::error::{Error, Result};
 use crate::process::Process;
@@ -243,16 +242,14 @@ impl<T> Answer<T> {
         match std::mem::replace(&mut *state, State::Taken) {
             State::Callback(callback) => {
                 drop(state);
-                // A panic of the caller's code must not end the thread that others wait for. The hook of the
-                // process has printed it.
-                _ = panic::catch_unwind(AssertUnwindSafe(|| callback(result)));
+                call_back(|| callback(result));
             }
             State::Open(waker) => {
                 *state = State::Given(result);
                 drop(state);
                 self.given.notify_all();
                 if let Some(waker) = waker {
-                    waker.wake();
+                    call_back(|| waker.wake());
                 }
             }
             State::Given(_) | State::Taken => unreachable!("an answer was given twice"),

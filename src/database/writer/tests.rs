@@ -4,10 +4,11 @@ use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
+use crate::database::submissions::Submissions;
 use crate::database::{Answers, Database, Policy, Ticket, WriterOptions};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -121,6 +122,45 @@ fn a_callback_that_panics_does_not_end_the_writer() -> Result<()> {
     })?;
     writer.insert_if_new(&document(1), &Policy::link())?;
     assert_eq!(stored(&database, 0..2)?, [true, true]);
+    Ok(())
+}
+
+/// A waker is code of the caller too.
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        std::panic::resume_unwind(Box::new("a waker"));
+    }
+}
+
+#[test]
+fn a_waker_that_panics_does_not_end_the_writer() -> Result<()> {
+    let folder = folder();
+    let database = database(&folder)?;
+    // One is in the queue, and one waits in the line before it.
+    let writer = database.writer(WriterOptions::new().queue(1))?;
+    let waker = Waker::from(Arc::new(Panics));
+    let mut context = Context::from_waker(&waker);
+    let mut first = writer.submit(document(0), &Policy::link())?;
+    _ = Pin::new(&mut first).poll(&mut context);
+    let mut second = writer.submit_async(document(1), &Policy::link());
+    _ = Pin::new(&mut second).poll(&mut context);
+    writer.insert_if_new(&document(2), &Policy::link())?;
+    assert_eq!(stored(&database, 0..3)?, [true, true, true]);
+    writer.close()
+}
+
+/// The thread of such a writer slept for ever.
+#[test]
+fn a_writer_that_a_closed_database_did_not_know_of_ends() -> Result<()> {
+    let folder = folder();
+    let database = database(&folder)?;
+    // As if its thread had been begun, and the database not been told of it.
+    let submissions = Submissions::new(WriterOptions::new(), &database.store);
+    database.close()?;
+    submissions.close()?;
+    assert!(submissions.next_group().is_none());
     Ok(())
 }
 

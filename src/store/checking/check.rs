@@ -190,28 +190,25 @@ fn find_strays(view: &View, findings: &mut Findings) -> Result<()> {
             find_stray_blocks(view, set.table(), &levels, findings)?;
         });
     }
-    let mut stray = Vec::new();
     let read = view.tables().chunk_keys(|key| {
         if !keys.chunks.contains(&key) {
-            stray.push(name_of(key));
+            findings.add("directory", name_of(key), STRAY);
         }
     });
-    add_strays("directory", read, stray, findings)?;
-    let mut stray = Vec::new();
+    findings.add_failure("directory", read)?;
     let read = view.tables().summary_keys(|key| {
         if !keys.summaries.contains(&key) {
-            stray.push(name_of(key));
+            findings.add("summaries", name_of(key), STRAY);
         }
     });
-    add_strays("summaries", read, stray, findings)?;
-    let mut stray = Vec::new();
+    findings.add_failure("summaries", read)?;
     let read = view.tables().log_page_numbers(|page| {
         // Pages before the first one may wait to be removed.
         if !state.log_pages().contains(&page) {
-            stray.push(page.to_string());
+            findings.add("log", page.to_string(), STRAY);
         }
     });
-    add_strays("log", read, stray, findings)
+    findings.add_failure("log", read)
 }
 
 fn name_of((id, last): ChunkKey) -> String {
@@ -230,15 +227,15 @@ fn find_stray_blocks<R: Row>(
     for level in levels {
         wanted += level.blocks();
     }
-    let mut stray = Vec::new();
     // Blocks that are missing were found when they were read.
     let read = view.tables().block_keys(table, wanted, |number, last| {
         let level = levels.iter().find(|level| level.number == number);
         if !level.is_some_and(|level| has_block(level, R::from_number(last), blocks)) {
-            stray.push(format!("{table}, level {number}, block up to {last:x}"));
+            let key = format!("{table}, level {number}, block up to {last:x}");
+            findings.add(table.name, key, STRAY);
         }
     });
-    add_strays(table.name, read, stray, findings)
+    findings.add_failure(table.name, read)
 }
 
 /// Whether a level has a block that ends with a row.
@@ -252,17 +249,4 @@ fn has_block<R: Row>(level: &Level<R>, last: R, blocks: SetBlocks<'_>) -> bool {
         Ok(None) => false,
         Err(_) => true,
     }
-}
-
-/// Adds strays of a table, and the damage that ended the search for them.
-fn add_strays(
-    table: &'static str,
-    read: Result<()>,
-    stray: Vec<String>,
-    findings: &mut Findings,
-) -> Result<()> {
-    for key in stray {
-        findings.add(table, key, STRAY);
-    }
-    findings.add_failure(table, read)
 }
