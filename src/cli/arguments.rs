@@ -50,16 +50,10 @@ impl BoundArguments {
 
     /// Documents that are near enough, were seen at a time or later, and are of some scopes.
     pub(super) fn near_among(&self, since: Option<i64>, scopes: &[String]) -> Near {
-        let mut near = Near::new();
-        if let Some(max_distance) = self.max_distance {
-            near = near.max_distance(max_distance);
-        }
-        if let Some(min_similarity) = self.min_similarity {
-            near = near.min_similarity(min_similarity);
-        }
-        if let Some(since) = since {
-            near = near.since(since);
-        }
+        let mut near = Near::new()
+            .given(self.max_distance, Near::max_distance)
+            .given(self.min_similarity, Near::min_similarity)
+            .given(since, Near::since);
         if !scopes.is_empty() {
             near = near.scopes(scopes);
         }
@@ -174,19 +168,13 @@ impl Reading {
     }
 
     pub(super) fn options(&self) -> ReadOptions {
-        let mut options = ReadOptions::new().format(self.input_format).unit(self.unit);
-        if let Some(bytes) = self.max_record {
-            options = options.max_record_bytes(bytes);
-        }
-        if let Some(field) = &self.key_field {
-            options = options.key_field(field);
-        }
-        if let Some(field) = &self.text_field {
-            options = options.text_field(field);
-        }
-        if let Some(field) = &self.html_field {
-            options = options.html_field(field);
-        }
+        let mut options = ReadOptions::new()
+            .format(self.input_format)
+            .unit(self.unit)
+            .given(self.max_record, ReadOptions::max_record_bytes)
+            .given(self.key_field.as_ref(), ReadOptions::key_field)
+            .given(self.text_field.as_ref(), ReadOptions::text_field)
+            .given(self.html_field.as_ref(), ReadOptions::html_field);
         options = self
             .ignore_field
             .iter()
@@ -194,6 +182,19 @@ impl Reading {
         self.glob.iter().fold(options, ReadOptions::glob)
     }
 }
+
+/// An option that was given on the command line, or not.
+pub(super) trait Given: Sized {
+    /// Sets what was given. Otherwise the default stays.
+    fn given<T>(self, value: Option<T>, set: impl FnOnce(Self, T) -> Self) -> Self {
+        match value {
+            Some(value) => set(self, value),
+            None => self,
+        }
+    }
+}
+
+impl<O> Given for O {}
 
 /// A file that has a name. `-` is standard input or output where that can be used, and nobody wants such a file.
 pub(super) fn named_file() -> impl TypedValueParser<Value = PathBuf> {

@@ -12,7 +12,7 @@ use crate::{Near, Scheme, SketchSize, Survivor};
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{BoundArguments, Reading};
+use super::arguments::{BoundArguments, Given as _, Reading};
 use super::commands::Command;
 use super::console::{Console, Progress};
 use super::escaping::printable;
@@ -103,18 +103,11 @@ impl Arguments {
         if !self.survivor.is_empty() {
             audit = audit.survivor(self.survivor.iter().copied());
         }
-        if let Some(directory) = &self.inputs_in {
-            audit = audit.inputs_in(directory);
-        }
-        if let Some(database) = &self.database {
-            audit = audit.database(database);
-        }
-        if let Some(scheme) = self.scheme {
-            audit = audit.scheme(scheme);
-        }
-        if let Some(size) = self.sketch {
-            audit = audit.sketch_size(size);
-        }
+        audit = audit
+            .given(self.inputs_in.as_ref(), Audit::inputs_in)
+            .given(self.database.as_ref(), Audit::database)
+            .given(self.scheme, Audit::scheme)
+            .given(self.sketch, Audit::sketch_size);
         audit
     }
 

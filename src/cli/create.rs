@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use crate::{CreateOptions, Database, Prefer, Scheme, SketchSize};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{expected_documents, max_distance_parser, named_file, similarity_parser};
+use super::arguments::{
+    Given as _, expected_documents, max_distance_parser, named_file, similarity_parser,
+};
 use super::commands::Command;
 use super::output::Output;
 use super::stats::stats_object;
@@ -66,26 +68,14 @@ pub(super) struct NewDatabase {
 
 impl NewDatabase {
     pub(super) fn options(&self) -> CreateOptions {
-        let mut options = CreateOptions::new().prefer(self.prefer);
-        if let Some(documents) = self.expect {
-            options = options.expected_documents(documents);
-        }
-        if let Some(scheme) = self.scheme {
-            options = options.scheme(scheme);
-        }
-        if let Some(max_distance) = self.max_distance {
-            options = options.max_distance(max_distance);
-        }
-        if let Some(size) = self.sketch {
-            options = options.sketch_size(size);
-        }
-        if let Some(min_similarity) = self.min_similarity {
-            options = options.min_similarity(min_similarity);
-        }
-        if let Some(plan) = &self.plan {
-            options = options.plan(plan);
-        }
-        options
+        CreateOptions::new()
+            .prefer(self.prefer)
+            .given(self.expect, CreateOptions::expected_documents)
+            .given(self.scheme, CreateOptions::scheme)
+            .given(self.max_distance, CreateOptions::max_distance)
+            .given(self.sketch, CreateOptions::sketch_size)
+            .given(self.min_similarity, CreateOptions::min_similarity)
+            .given(self.plan.as_ref(), CreateOptions::plan)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{Error, Scheme, SketchSize};
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{BoundArguments, Reading, named_file};
+use super::arguments::{BoundArguments, Given as _, Reading, named_file};
 use super::clusters::ClusterArguments;
 use super::commands::Command;
 use super::console::{Console, Progress};
@@ -243,13 +243,9 @@ impl Arguments {
             .again(self.again)
             .drop_unjudged(self.drop_unjudged)
             .annotate(self.annotate)
-            .stop_when(move || console.is_ended() || has_failed.load(Ordering::Relaxed));
-        if let Some(database) = &self.database {
-            dedup = dedup.database(database);
-        }
-        if let Some(removed) = &self.removed {
-            dedup = dedup.removed(removed);
-        }
+            .stop_when(move || console.is_ended() || has_failed.load(Ordering::Relaxed))
+            .given(self.database.as_ref(), Dedup::database)
+            .given(self.removed.as_ref(), Dedup::removed);
         if let Some(report) = &self.report {
             let title = self.title();
             dedup = dedup.report(report, move |removals| {
@@ -258,12 +254,9 @@ impl Arguments {
                     .into_bytes())
             });
         }
-        if let Some(scheme) = self.scheme {
-            dedup = dedup.scheme(scheme);
-        }
-        if let Some(size) = self.sketch {
-            dedup = dedup.sketch_size(size);
-        }
+        dedup = dedup
+            .given(self.scheme, Dedup::scheme)
+            .given(self.sketch, Dedup::sketch_size);
         dedup
     }
 

@@ -17,7 +17,7 @@ use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 #[cfg(unix)]
 use super::answer::chain;
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{BoundArguments, Reading, named_file};
+use super::arguments::{BoundArguments, Given as _, Reading, named_file};
 use super::console::Console;
 use super::existing_output::{are_same_file, is_no_file};
 use super::ingest_report::{IngestReport, print_ingested, print_largest_groups};
@@ -387,14 +387,9 @@ impl Arguments {
     /// The options that a database keeps for ever. An existing one must have been created with the same. The distance
     /// and the similarity are not among them: they are those of the queries too.
     fn options(&self) -> CreateOptions {
-        let mut options = CreateOptions::new();
-        if let Some(size) = self.sketch {
-            options = options.sketch_size(size);
-        }
-        if let Some(scheme) = self.scheme {
-            options = options.scheme(scheme);
-        }
-        options
+        CreateOptions::new()
+            .given(self.sketch, CreateOptions::sketch_size)
+            .given(self.scheme, CreateOptions::scheme)
     }
 
     /// The options of a new database.
@@ -403,12 +398,9 @@ impl Arguments {
             Some(_) => self.options(),
             None => self.options().scheme(records.suitable_scheme()?),
         };
-        if let Some(max_distance) = self.bounds.max_distance {
-            options = options.max_distance(max_distance);
-        }
-        if let Some(min_similarity) = self.bounds.min_similarity {
-            options = options.min_similarity(min_similarity);
-        }
+        options = options
+            .given(self.bounds.max_distance, CreateOptions::max_distance)
+            .given(self.bounds.min_similarity, CreateOptions::min_similarity);
         Ok(options)
     }
 
@@ -466,9 +458,7 @@ impl Arguments {
         if let Some(name) = &self.source {
             ingest = ingest.source_name(name.as_encoded_bytes());
         }
-        if let Some(scheme) = self.scheme {
-            ingest = ingest.scheme(scheme);
-        }
+        ingest = ingest.given(self.scheme, Ingest::scheme);
         ingest.reread(match (self.again, self.restart) {
             (_, true) => Reread::All,
             (true, _) => Reread::Ended,

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{expected_documents, max_distance_parser};
+use super::arguments::{Given as _, expected_documents, max_distance_parser};
 use super::commands::Command;
 use super::output::Output;
 use super::units::{self, count, positive_count, told_bytes};
@@ -101,16 +101,12 @@ impl Command for Arguments {
         if let Some(dialect) = self.emit {
             return emit(self, dialect, output);
         }
-        let mut options = CreateOptions::new()
+        let options = CreateOptions::new()
             .scheme(self.scheme)
             .expected_documents(self.expect)
-            .prefer(self.prefer);
-        if let Some(max_distance) = self.max_distance {
-            options = options.max_distance(max_distance);
-        }
-        if let Some(size) = self.sketch {
-            options = options.sketch_size(size);
-        }
+            .prefer(self.prefer)
+            .given(self.max_distance, CreateOptions::max_distance)
+            .given(self.sketch, CreateOptions::sketch_size);
         let sample = match &self.sample {
             Some(path) => sample(path)?,
             None => Vec::new(),

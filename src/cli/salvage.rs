@@ -9,7 +9,7 @@ use crate::{
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{max_distance_parser, named_file, similarity_parser};
+use super::arguments::{Given as _, max_distance_parser, named_file, similarity_parser};
 use super::commands::Command;
 use super::output::Output;
 use super::units;
@@ -68,20 +68,14 @@ struct Settings {
 impl Settings {
     /// The settings, if they are given.
     fn options(&self) -> Option<CreateOptions> {
-        let mut options = CreateOptions::new().scheme(self.scheme?);
-        if let Some(plan) = &self.plan {
-            options = options.plan(plan);
-        }
-        if let Some(max_distance) = self.max_distance {
-            options = options.max_distance(max_distance);
-        }
-        if let Some(size) = self.sketch {
-            options = options.sketch_size(size);
-        }
-        if let Some(min_similarity) = self.min_similarity {
-            options = options.min_similarity(min_similarity);
-        }
-        Some(options)
+        Some(
+            CreateOptions::new()
+                .scheme(self.scheme?)
+                .given(self.plan.as_ref(), CreateOptions::plan)
+                .given(self.max_distance, CreateOptions::max_distance)
+                .given(self.sketch, CreateOptions::sketch_size)
+                .given(self.min_similarity, CreateOptions::min_similarity),
+        )
     }
 }
 

@@ -14,7 +14,7 @@ use simdb::ingest::{InputFormat, ReadOptions};
 
 use crate::convert::key_text;
 use crate::errors::{OrRaise, input_error};
-use crate::question::Named;
+use crate::question::{Given as _, Named};
 use crate::signals::{Stop, stoppable};
 
 /// Copies the records of some files that are no near-duplicates of others.
@@ -33,28 +33,14 @@ pub(crate) fn dedup<'py>(
     named: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let named = Named::new(py, named)?;
-    let mut dedup = Dedup::new(several::<PathBuf>(inputs)?, output);
-    if let Some(removed) = named.take_as::<PathBuf>("removed")? {
-        dedup = dedup.removed(removed);
-    }
-    if let Some(annotate) = named.take_as("annotate")? {
-        dedup = dedup.annotate(annotate);
-    }
-    if let Some(drop) = named.take_as("drop_unjudged")? {
-        dedup = dedup.drop_unjudged(drop);
-    }
-    if let Some(database) = named.take_as::<PathBuf>("database")? {
-        dedup = dedup.database(database);
-    }
-    if let Some(again) = named.take_as("again")? {
-        dedup = dedup.again(again);
-    }
-    if let Some(scheme) = named.take_scheme()? {
-        dedup = dedup.scheme(scheme);
-    }
-    if let Some(size) = named.take_sketch_size()? {
-        dedup = dedup.sketch_size(size);
-    }
+    let mut dedup = Dedup::new(several::<PathBuf>(inputs)?, output)
+        .given(named.take_as::<PathBuf>("removed")?, Dedup::removed)
+        .given(named.take_as("annotate")?, Dedup::annotate)
+        .given(named.take_as("drop_unjudged")?, Dedup::drop_unjudged)
+        .given(named.take_as::<PathBuf>("database")?, Dedup::database)
+        .given(named.take_as("again")?, Dedup::again)
+        .given(named.take_scheme()?, Dedup::scheme)
+        .given(named.take_sketch_size()?, Dedup::sketch_size);
     dedup = dedup
         .options(take_reading(py, &named)?)
         .clustering(named.take_clustering(named.take_bounds()?)?);
@@ -87,21 +73,12 @@ pub(crate) fn audit<'py>(
     if let Some(inputs) = named.take("inputs")? {
         audit = audit.inputs(several::<PathBuf>(&inputs)?);
     }
-    if let Some(directory) = named.take_as::<PathBuf>("inputs_in")? {
-        audit = audit.inputs_in(directory);
-    }
-    if let Some(database) = named.take_as::<PathBuf>("database")? {
-        audit = audit.database(database);
-    }
-    if let Some(scheme) = named.take_scheme()? {
-        audit = audit.scheme(scheme);
-    }
-    if let Some(size) = named.take_sketch_size()? {
-        audit = audit.sketch_size(size);
-    }
-    if let Some(survivors) = named.take_survivors()? {
-        audit = audit.survivor(survivors);
-    }
+    audit = audit
+        .given(named.take_as::<PathBuf>("inputs_in")?, Audit::inputs_in)
+        .given(named.take_as::<PathBuf>("database")?, Audit::database)
+        .given(named.take_scheme()?, Audit::scheme)
+        .given(named.take_sketch_size()?, Audit::sketch_size)
+        .given(named.take_survivors()?, Audit::survivor);
     audit = audit
         .options(take_reading(py, &named)?)
         .near(named.take_bounds()?);
@@ -146,18 +123,23 @@ fn take_reading(py: Python<'_>, named: &Named<'_>) -> PyResult<ReadOptions> {
         };
         options = options.format(format);
     }
-    if let Some(field) = named.take_as::<String>("key_field")? {
-        options = options.key_field(field);
-    }
-    if let Some(field) = named.take_as::<String>("text_field")? {
-        options = options.text_field(field);
-    }
-    if let Some(field) = named.take_as::<String>("html_field")? {
-        options = options.html_field(field);
-    }
-    if let Some(bytes) = named.take_as("max_record_bytes")? {
-        options = options.max_record_bytes(bytes);
-    }
+    options = options
+        .given(
+            named.take_as::<String>("key_field")?,
+            ReadOptions::key_field,
+        )
+        .given(
+            named.take_as::<String>("text_field")?,
+            ReadOptions::text_field,
+        )
+        .given(
+            named.take_as::<String>("html_field")?,
+            ReadOptions::html_field,
+        )
+        .given(
+            named.take_as("max_record_bytes")?,
+            ReadOptions::max_record_bytes,
+        );
     for field in take_several(named, "ignore_fields")? {
         options = options.ignore_field(field);
     }

@@ -15,7 +15,7 @@ use crate::documents::{Document, Matches, Verdict};
 use crate::errors::{OrRaise, exception, input_error, not_taken};
 use crate::fingerprinter::{Fingerprinter, of_judged};
 use crate::overlap::overlap;
-use crate::question::Named;
+use crate::question::{Given as _, Named};
 use crate::signals::{detached, stoppable};
 use crate::snapshot::{Clusters, Pairs, Snapshot};
 use crate::ticket::Ticket;
@@ -50,25 +50,19 @@ pub(crate) fn open<'py>(
     let named = Named::new(py, named)?;
     let create = named.take_as("create")?.unwrap_or(true);
     let read_only = named.take_as("read_only")?.unwrap_or(false);
-    let mut options = CreateOptions::new();
-    if let Some(scheme) = named.take_scheme()? {
-        options = options.scheme(scheme);
-    }
-    if let Some(max_distance) = named.take_as("max_distance")? {
-        options = options.max_distance(max_distance);
-    }
-    if let Some(min_similarity) = named.take_as("min_similarity")? {
-        options = options.min_similarity(min_similarity);
-    }
-    if let Some(size) = named.take_sketch_size()? {
-        options = options.sketch_size(size);
-    }
-    if let Some(documents) = named.take_as("expected_documents")? {
-        options = options.expected_documents(documents);
-    }
-    if let Some(plan) = named.take_as::<String>("plan")? {
-        options = options.plan(plan);
-    }
+    let mut options = CreateOptions::new()
+        .given(named.take_scheme()?, CreateOptions::scheme)
+        .given(named.take_as("max_distance")?, CreateOptions::max_distance)
+        .given(
+            named.take_as("min_similarity")?,
+            CreateOptions::min_similarity,
+        )
+        .given(named.take_sketch_size()?, CreateOptions::sketch_size)
+        .given(
+            named.take_as("expected_documents")?,
+            CreateOptions::expected_documents,
+        )
+        .given(named.take_as::<String>("plan")?, CreateOptions::plan);
     let serve = named.take_as("serve")?.unwrap_or(false);
     let mut open = simdb::OpenOptions::new().read_only(read_only).serve(serve);
     options = options.serve(serve);

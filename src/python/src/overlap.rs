@@ -8,7 +8,7 @@ use simdb::{FirstMatch, OverlapQuery, Snapshot, Unit};
 use crate::content::Content;
 use crate::convert::{key_bytes, key_text};
 use crate::errors::{OrRaise, input_error};
-use crate::question::Named;
+use crate::question::{Given as _, Named};
 use crate::signals::stoppable;
 
 /// Asks how much of a text stood elsewhere, in what `snapshot` gives.
@@ -59,9 +59,7 @@ fn take_query(py: Python<'_>, named: &Named<'_>) -> PyResult<OverlapQuery> {
     if let Some(key) = named.take("without")? {
         query = query.without(key_bytes(&key)?);
     }
-    if let Some(limit) = named.take_as("limit")? {
-        query = query.limit(limit);
-    }
+    query = query.given(named.take_as("limit")?, OverlapQuery::limit);
     Ok(query)
 }
 

@@ -11,6 +11,19 @@ use crate::convert::{self, wrong_type};
 use crate::errors::{OrRaise, input_error, not_taken};
 use crate::fingerprinter::sketch_size;
 
+/// An option that the caller gave, or not.
+pub(crate) trait Given: Sized {
+    /// Sets what was given. Otherwise the default stays.
+    fn given<T>(self, value: Option<T>, set: impl FnOnce(Self, T) -> Self) -> Self {
+        match value {
+            Some(value) => set(self, value),
+            None => self,
+        }
+    }
+}
+
+impl<O> Given for O {}
+
 /// The named arguments of a call, which are taken one after the other.
 pub(crate) struct Named<'py>(Bound<'py, PyDict>);
 
@@ -86,31 +99,21 @@ impl<'py> Named<'py> {
         if let Some(seen) = self.take("seen")? {
             document = document.with_seen(convert::seconds(&seen)?);
         }
-        if let Some(repeats) = self.take_as("repeats")? {
-            document = document.with_repeats(repeats);
-        }
+        document = document.given(self.take_as("repeats")?, Document::with_repeats);
         if let Some(rank) = self.take("rank")? {
             document = document.with_rank(convert::rank(&rank)?);
         }
-        if let Some(scope) = self.take_as::<String>("scope")? {
-            document = document.with_scope(scope);
-        }
-        if let Some(payload) = self.take_as::<Vec<u8>>("payload")? {
-            document = document.with_payload(payload);
-        }
+        document = document
+            .given(self.take_as::<String>("scope")?, Document::with_scope)
+            .given(self.take_as::<Vec<u8>>("payload")?, Document::with_payload);
         Ok(document)
     }
 
     /// How near documents have to be, of any time and scope.
     pub(crate) fn take_bounds(&self) -> PyResult<Near> {
-        let mut near = Near::new();
-        if let Some(max_distance) = self.take_as("max_distance")? {
-            near = near.max_distance(max_distance);
-        }
-        if let Some(min_similarity) = self.take_as("min_similarity")? {
-            near = near.min_similarity(min_similarity);
-        }
-        Ok(near)
+        Ok(Near::new()
+            .given(self.take_as("max_distance")?, Near::max_distance)
+            .given(self.take_as("min_similarity")?, Near::min_similarity))
     }
 
     pub(crate) fn take_near(&self) -> PyResult<Near> {
@@ -118,9 +121,7 @@ impl<'py> Named<'py> {
         if let Some(since) = self.take("since")? {
             near = near.since(convert::seconds(&since)?);
         }
-        if let Some(scopes) = self.take_scopes()? {
-            near = near.scopes(scopes);
-        }
+        near = near.given(self.take_scopes()?, Near::scopes);
         Ok(near)
     }
 
@@ -154,9 +155,7 @@ impl<'py> Named<'py> {
         if let Some(before) = before {
             expiry = expiry.before(convert::seconds(before)?);
         }
-        if let Some(scopes) = Self(named).take_scopes()? {
-            expiry = expiry.scopes(scopes);
-        }
+        expiry = expiry.given(Self(named).take_scopes()?, Expiry::scopes);
         Ok(expiry)
     }
 
@@ -171,17 +170,11 @@ impl<'py> Named<'py> {
                 return Err(input_error(self.0.py(), &message, None));
             }
         };
-        let mut policy = Policy::new(on_match).near(self.take_near()?);
-        if let Some(keep) = self.take_as("keep")? {
-            policy = policy.keep(keep);
-        }
-        if let Some(touch) = self.take_as("touch")? {
-            policy = policy.touch(touch);
-        }
-        if let Some(limit) = self.take_as("limit")? {
-            policy = policy.limit(limit);
-        }
-        Ok(policy)
+        Ok(Policy::new(on_match)
+            .near(self.take_near()?)
+            .given(self.take_as("keep")?, Policy::keep)
+            .given(self.take_as("touch")?, Policy::touch)
+            .given(self.take_as("limit")?, Policy::limit))
     }
 
     /// What is asked of a query, whatever its fingerprint.
@@ -204,14 +197,10 @@ impl<'py> Named<'py> {
 
     /// Which of the documents that are `near` survive.
     pub(crate) fn take_clustering(&self, near: Near) -> PyResult<Clustering> {
-        let mut clustering = Clustering::new().near(near);
-        if let Some(survivors) = self.take_survivors()? {
-            clustering = clustering.survivor(survivors);
-        }
-        if let Some(connected) = self.take_as("connected")? {
-            clustering = clustering.connected(connected);
-        }
-        Ok(clustering)
+        Ok(Clustering::new()
+            .near(near)
+            .given(self.take_survivors()?, Clustering::survivor)
+            .given(self.take_as("connected")?, Clustering::connected))
     }
 
     /// The order of survivors.
