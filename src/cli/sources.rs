@@ -24,8 +24,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     forget: Option<OsString>,
 
-    /// Forget all sources that were not read or given since this time: 2020-01-31, 90d, `2 weeks ago`, Unix seconds; their
-    /// documents stay
+    /// Forget all sources that were not read or given since this time: 2020-01-31, 90d, `2 weeks ago`, Unix seconds;
+    /// their documents stay
     #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
     #[arg(conflicts_with = "forget")]
     forget_before: Option<i64>,

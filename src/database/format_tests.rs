@@ -1,5 +1,5 @@
-//! The promise of the format: a small file of it lies in tests/data. This release makes the same file byte for byte, and
-//! reads and changes what is in it.
+//! The promise of the format: a small file of it lies in tests/data. This release makes the same file byte for byte,
+//! and reads and changes what is in it.
 //!
 //! Each later format gets a file of its own, beside the older ones, which later releases go on to open or to convert.
 
@@ -76,8 +76,8 @@ fn open(path: &Path) -> Result<Database> {
 
 /// Makes the file, and tells which documents are in it.
 ///
-/// It is closed after each commit, and so few documents are merged only then. What is merged beside commits would depend
-/// on the time that they take.
+/// It is closed after each commit, and so few documents are merged only then. What is merged beside commits would
+/// depend on the time that they take.
 fn make(path: &Path) -> Result<BTreeMap<Vec<u8>, Document>> {
     let (limit, sizes) = OpenOptions::new().limits();
     drop(Store::create(path, &settings()?, limit, sizes)?);

@@ -716,8 +716,8 @@ mod tests {
         Ok(())
     }
 
-    /// What a transaction has written is found by probes, however little is committed, and by other probes once there is
-    /// much more of it.
+    /// What a transaction has written is found by probes, however little is committed, and by other probes once there
+    /// is much more of it.
     #[test]
     fn a_transaction_probes_for_what_it_has_written() -> Result<()> {
         for committed in [0, 100] {

@@ -118,8 +118,8 @@ impl CreateOptions {
         self
     }
 
-    /// What the tables are chosen for: space, speed or both. Default: [`Prefer::Balance`]. It is not stored, and it does not
-    /// count if a [`plan`](Self::plan) is named.
+    /// What the tables are chosen for: space, speed or both. Default: [`Prefer::Balance`]. It is not stored, and it
+    /// does not count if a [`plan`](Self::plan) is named.
     #[must_use]
     pub fn prefer(mut self, prefer: Prefer) -> Self {
         self.prefer = prefer;

@@ -87,8 +87,8 @@ impl Audit {
         self
     }
 
-    /// How survivors were chosen. Default: as for [`Clustering::survivor`](crate::Clustering::survivor). It has to be as
-    /// in the cleaning, since it decides which fields are read, and so which records cannot be judged.
+    /// How survivors were chosen. Default: as for [`Clustering::survivor`](crate::Clustering::survivor). It has to be
+    /// as in the cleaning, since it decides which fields are read, and so which records cannot be judged.
     #[must_use]
     pub fn survivor(mut self, order: impl IntoIterator<Item = Survivor>) -> Self {
         self.clean.clustering = self.clean.clustering.survivor(order);
@@ -231,8 +231,8 @@ impl Audit {
         Records::open(self.clean.inputs.clone(), self.reading())
     }
 
-    /// The paths of the inputs, each file once, with the files of directories in their place. Of the names of a file, it
-    /// has the one that the list has.
+    /// The paths of the inputs, each file once, with the files of directories in their place. Of the names of a file,
+    /// it has the one that the list has.
     pub(super) fn input_paths(&self, claims: &Claims) -> Result<Vec<PathBuf>> {
         let mut paths = self.inputs.clone();
         if paths.is_empty() {

@@ -740,8 +740,8 @@ pub struct GroupedRecord {
 }
 
 impl Dedup {
-    /// Finds the groups of near-duplicates, and writes nothing. Records whose texts are too short to judge are in groups
-    /// of equal texts, which come last.
+    /// Finds the groups of near-duplicates, and writes nothing. Records whose texts are too short to judge are in
+    /// groups of equal texts, which come last.
     ///
     /// # Errors
     ///

@@ -53,8 +53,8 @@ pub(super) enum SurvivorId<'v> {
     Known(&'v [u8]),
 }
 
-/// Decides which records are removed, and writes their places and the list of them into the folder of the work. Records of
-/// the inputs that are left out, by their indexes, are not counted.
+/// Decides which records are removed, and writes their places and the list of them into the folder of the work. Records
+/// of the inputs that are left out, by their indexes, are not counted.
 pub(super) fn decide(
     dedup: &Dedup,
     work: &Work,

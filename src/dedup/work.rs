@@ -472,8 +472,8 @@ fn ensure_places(dedup: &Dedup) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a database that is a result, or in one, or in the folder for the work. If there is none yet, it would be made
-/// before the results have their names, and stand where they are to be.
+/// Refuses a database that is a result, or in one, or in the folder for the work. If there is none yet, it would be
+/// made before the results have their names, and stand where they are to be.
 fn ensure_database_apart(dedup: &Dedup, work: &Path) -> Result<()> {
     let Some(database) = &dedup.database else {
         return Ok(());

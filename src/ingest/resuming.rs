@@ -560,8 +560,8 @@ pub(super) fn resume(records: &mut Records, snapshot: &Snapshot) -> Result<Vec<R
     Ok(all)
 }
 
-/// A source that is to be read from its beginning, with what is known of earlier readings. It belongs to no run that was
-/// stopped. `None` if nothing is known.
+/// A source that is to be read from its beginning, with what is known of earlier readings. It belongs to no run that
+/// was stopped. `None` if nothing is known.
 fn to_be_read(source: &Source) -> Option<Source> {
     let record = &source.record;
     if record.earlier.is_empty() && record.counted == 0 {

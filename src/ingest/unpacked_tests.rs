@@ -131,8 +131,8 @@ fn damage_is_told_with_its_place_and_with_what_it_may_have_touched() -> io::Resu
     Ok(())
 }
 
-/// The name in the header of a member was read up to 64 KiB far at each place, and the dictionary of an archive was taken
-/// in at each frame. A megabyte took twenty seconds.
+/// The name in the header of a member was read up to 64 KiB far at each place, and the dictionary of an archive was
+/// taken in at each frame. A megabyte took twenty seconds.
 #[test]
 fn what_only_begins_as_a_part_costs_little_behind_damage() -> io::Result<()> {
     let [one, two] = ["WARC/1.0 one", "WARC/1.0 two"];

@@ -167,8 +167,8 @@ fn has_type(bytes: &[u8]) -> bool {
         && WarcHeader::split(bytes).0.get("WARC-Type").is_some()
 }
 
-/// Whether bytes that begin with a broken record hold a good one too: behind a blank line, and up to the next one, or to
-/// the end if that is all.
+/// Whether bytes that begin with a broken record hold a good one too: behind a blank line, and up to the next one, or
+/// to the end if that is all.
 fn holds_other_record(bytes: &[u8], is_all: bool) -> bool {
     memchr::memmem::find_iter(bytes, b"\nWARC/").any(|line_feed| {
         let before = &bytes[..line_feed];

@@ -499,8 +499,8 @@ fn ensure_same_columns(
     Err(bad_input(path, reason))
 }
 
-/// Whether values of one column can stand in another. What they stand for may be said in an old way, in a new one, or in
-/// both.
+/// Whether values of one column can stand in another. What they stand for may be said in an old way, in a new one, or
+/// in both.
 fn is_same_column(one: &Type, other: &Type) -> bool {
     let [of_one, of_other] = [one, other].map(Type::get_basic_info);
     let kinds = [of_one, of_other].map(|of| of.logical_type_ref());
@@ -539,8 +539,8 @@ fn is_same_column(one: &Type, other: &Type) -> bool {
         }
 }
 
-/// Whether Arrow is to read a column of a file as numbers of one or two bytes, with another list of what these stand for
-/// in each row group. Such a list may become too long where row groups are joined.
+/// Whether Arrow is to read a column of a file as numbers of one or two bytes, with another list of what these stand
+/// for in each row group. Such a list may become too long where row groups are joined.
 fn has_short_dictionaries(metadata: &ParquetMetaData) -> bool {
     use arrow_schema::DataType::{Dictionary, Int8, Int16, UInt8, UInt16};
 

@@ -260,8 +260,8 @@ pub(super) fn send_some(mut stream: &UnixStream, bytes: &[u8]) -> io::Result<usi
 /// So much memory (bytes) is kept for what is to be sent next.
 const MOST_KEPT: usize = 1 << 20;
 
-/// Sends what is behind the first `sent` bytes, as much as is possible without waiting. Whether any was sent. An error if
-/// the other end has gone.
+/// Sends what is behind the first `sent` bytes, as much as is possible without waiting. Whether any was sent. An error
+/// if the other end has gone.
 ///
 /// What was sent is taken away once it is half of all. So no byte is moved more often than once, however little is sent
 /// at a time.

@@ -817,8 +817,8 @@ fn reading_one_of_several_inputs_again_gives_the_verdicts_of_the_first_time() ->
     Ok(())
 }
 
-/// While an input is read again, what the first reading and those after it had stored does not count yet. When the input
-/// grew later, that did not count for its new records either.
+/// While an input is read again, what the first reading and those after it had stored does not count yet. When the
+/// input grew later, that did not count for its new records either.
 #[test]
 fn what_is_added_behind_a_second_reading_is_compared_with_all_that_is_stored() -> TestResult {
     let added = line("added", 0xff_0001, 0);
@@ -931,8 +931,8 @@ fn an_input_that_cannot_be_read_again_just_now_keeps_what_is_known_of_it() -> Te
     Ok(())
 }
 
-/// What is ignored while one input is read again was ignored while those after it were read, too. So a record that is near
-/// to one of an input that was not given any more was stored as new.
+/// What is ignored while one input is read again was ignored while those after it were read, too. So a record that is
+/// near to one of an input that was not given any more was stored as new.
 #[test]
 fn what_is_ignored_for_an_input_counts_for_those_behind_it() -> TestResult {
     for policy in ["link", "skip", "replace"] {

@@ -408,8 +408,8 @@ fn others_write_while_documents_expire() -> TestResult {
     Ok(())
 }
 
-/// What was prepared for one file was applied to the copy that a compaction had put in its place: to other tables, or to
-/// documents that were gone.
+/// What was prepared for one file was applied to the copy that a compaction had put in its place: to other tables, or
+/// to documents that were gone.
 #[test]
 fn an_expiry_begins_anew_when_a_compaction_came_between() -> TestResult {
     const DOCUMENTS: u64 = 120_000;

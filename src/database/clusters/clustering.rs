@@ -104,8 +104,8 @@ impl Clustering {
         self
     }
 
-    /// Whether a chain of near documents puts documents into one cluster. Default: false; then all documents of a cluster
-    /// are near to the one that survives.
+    /// Whether a chain of near documents puts documents into one cluster. Default: false; then all documents of a
+    /// cluster are near to the one that survives.
     ///
     /// The ends of a long chain may have nothing in common.
     #[must_use]

@@ -540,7 +540,8 @@ impl Database {
         })
     }
 
-    /// What is wrong with the file. An empty list: it is sound. Raises BusyError while a snapshot or an iterator is open.
+    /// What is wrong with the file. An empty list: it is sound. Raises BusyError while a snapshot or an iterator is
+    /// open.
     fn check(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let report = stoppable(py, |stop| {
             self.handles().database.check_with(|_, _| stop.flow())

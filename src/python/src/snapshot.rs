@@ -148,7 +148,8 @@ impl Snapshot {
         overlap(py, text, named, || Ok(snapshot))
     }
 
-    /// Answers many questions at once, on all cores: of texts, of fingerprints, or of a column of either. Ctrl-C stops it.
+    /// Answers many questions at once, on all cores: of texts, of fingerprints, or of a column of either. Ctrl-C stops
+    /// it.
     #[pyo3(signature = (questions, **named))]
     #[pyo3(
         text_signature = "($self, questions, *, max_distance=None, min_similarity=None, since=None, scopes=None, \

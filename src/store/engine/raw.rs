@@ -30,8 +30,8 @@ const MOST_PAGE_BYTES: u64 = 64 << 20;
 const SCANNED_BYTES: usize = 4 << 20;
 
 const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
-/// Bits of the byte behind the magic number: which slot has the last commit; the file was not closed in order; the pages
-/// of that commit were synced before the header named it, so the engine believes them.
+/// Bits of the byte behind the magic number: which slot has the last commit; the file was not closed in order; the
+/// pages of that commit were synced before the header named it, so the engine believes them.
 const SECOND_SLOT: u8 = 1;
 const NOT_CLOSED: u8 = 2;
 const BELIEVED: u8 = 4;

@@ -68,8 +68,8 @@ pub(crate) enum Marks {
     Ignored,
 }
 
-/// Reads the ranges that `add` adds, in all sources of their sets. The ranges may be of different sets of one file. Each
-/// has something that stands for it.
+/// Reads the ranges that `add` adds, in all sources of their sets. The ranges may be of different sets of one file.
+/// Each has something that stands for it.
 ///
 /// Calls `each` with a range, and with rows that one source puts and rows that it marks, if marks are wanted.
 ///
@@ -338,8 +338,8 @@ where
         }
     }
 
-    /// Goes on with all that is on its way. What a step reads was fetched a step before, while other ranges took theirs.
-    /// The steps for the runs are between the steps for the levels.
+    /// Goes on with all that is on its way. What a step reads was fetched a step before, while other ranges took
+    /// theirs. The steps for the runs are between the steps for the levels.
     fn read(&mut self) {
         let mut found: ArrayVec<(Searched<R, T>, &'g Segment<R>), TOGETHER> = ArrayVec::new();
         for of in &self.chunks {
@@ -441,8 +441,8 @@ where
         placed.clear();
     }
 
-    /// Reads the blocks of the ranges that are not in memory. If enough of a chunk was read, its segment may be made, and
-    /// the next ranges are read there.
+    /// Reads the blocks of the ranges that are not in memory. If enough of a chunk was read, its segment may be made,
+    /// and the next ranges are read there.
     fn read_absent(&mut self, segments: AbsentSegments) {
         let mut absent = std::mem::take(&mut self.absent);
         absent.sort_unstable_by_key(|of| {
