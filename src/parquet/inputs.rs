@@ -29,6 +29,7 @@ use parquet::file::reader::{ChunkReader as _, Length as _};
 use crate::error::{Error, Result};
 use crate::files::open_file;
 use crate::fingerprint::Fingerprint;
+use crate::plural::counted;
 use crate::store::caught;
 
 /// What is said of a file that cannot be understood.
@@ -214,19 +215,32 @@ fn ensure_packing(metadata: &ParquetMetaData) -> Result<(), String> {
     Ok(())
 }
 
-/// The rows of a file, some at a time. After an error it ends.
+/// All rows of a file, some at a time. After an error it ends. Rows that are missing are an error at the end: where
+/// pages are damaged, the reader may just stop.
 pub(super) struct Batches {
     path: PathBuf,
     reader: Option<ParquetRecordBatchReader>,
+    /// The rows that the file says it has, and those that were read.
+    rows: i64,
+    read: i64,
 }
 
 impl Batches {
     /// Begins to read. `path` is that of the file.
     pub(super) fn new(path: &Path, builder: ParquetRecordBatchReaderBuilder<File>) -> Result<Self> {
+        let metadata = builder.metadata();
+        let rows = metadata.file_metadata().num_rows();
+        let groups = metadata.row_groups().iter();
+        let in_groups = groups.fold(0, |sum: i64, group| sum.saturating_add(group.num_rows()));
+        if in_groups != rows {
+            return Err(other_rows(path, rows, in_groups));
+        }
         let reader = guarded(path, || builder.build())?;
         Ok(Self {
             path: path.to_owned(),
             reader: Some(reader),
+            rows,
+            read: 0,
         })
     }
 }
@@ -237,11 +251,27 @@ impl Iterator for Batches {
     fn next(&mut self) -> Option<Self::Item> {
         let reader = self.reader.as_mut()?;
         let next = guarded(&self.path, || Ok(reader.next().transpose()?)).transpose();
-        if !matches!(next, Some(Ok(_))) {
-            self.reader = None;
+        if let Some(Ok(batch)) = &next {
+            self.read += batch.num_rows() as i64;
+            return next;
         }
-        next
+        self.reader = None;
+        match next {
+            None if self.read != self.rows => {
+                Some(Err(other_rows(&self.path, self.rows, self.read)))
+            }
+            next => next,
+        }
     }
+}
+
+/// The error of a file that says how many rows it has, and has others.
+fn other_rows(path: &Path, said: i64, found: i64) -> Error {
+    let found = counted(found, "row");
+    bad_input(
+        path,
+        format!("{DAMAGED} (it has {found} where its footer says {said})"),
+    )
 }
 
 /// Runs what may panic if the file is damaged.

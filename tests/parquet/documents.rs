@@ -1,6 +1,7 @@
 //! `simdb export` and `simdb import`: what a Parquet file keeps of a database, and what is said of other files.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +14,9 @@ use arrow_array::{
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
-use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter, RowGroupMetaData};
+use parquet::file::metadata::{
+    ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter, RowGroupMetaData,
+};
 use simdb::parquet::{Export, Import};
 use simdb::{
     CreateOptions, Database, Document, Fingerprint, OpenOptions, Scheme, Sketch, SketchSize,
@@ -21,7 +24,7 @@ use simdb::{
 };
 
 use crate::int96::write_int96;
-use crate::support::{Folder, TestResult, document, insert_all, run, simdb};
+use crate::support::{Folder, Ran, TestResult, document, insert_all, run, simdb};
 
 /// Options for ready fingerprints, of which some have a sketch.
 fn ready() -> CreateOptions {
@@ -718,6 +721,84 @@ fn whole_numbers_of_every_width_are_read() -> TestResult {
     Ok(())
 }
 
+/// Writes another footer behind the pages of a file.
+fn with_footer(
+    path: &Path,
+    change: impl FnOnce(ParquetMetaData) -> Result<ParquetMetaData, Box<dyn std::error::Error>>,
+) -> TestResult {
+    let bytes = fs::read(path)?;
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&fs::File::open(path)?)?;
+    let length = u32::from_le_bytes(bytes[bytes.len() - 8..bytes.len() - 4].try_into()?) as usize;
+    let mut footer = Vec::new();
+    ParquetMetaDataWriter::new(&mut footer, &change(metadata)?).finish()?;
+    fs::write(path, [&bytes[..bytes.len() - 8 - length], &footer].concat())?;
+    Ok(())
+}
+
+/// Lets a file of three rows say that it has so many, and its group of rows too.
+fn with_rows(path: &Path, rows: u8, of_group: bool) -> TestResult {
+    if of_group {
+        return with_footer(path, |metadata| {
+            let group = metadata.row_group(0).clone().into_builder();
+            let group = group.set_num_rows(rows.into()).build()?;
+            Ok(metadata.into_builder().set_row_groups(vec![group]).build())
+        });
+    }
+    // The number in the footer, twice as large since it has a sign, and the fields before and behind it.
+    let mut bytes = fs::read(path)?;
+    let number = bytes.windows(3).rposition(|it| it == [0x16, 6, 0x19]);
+    bytes[number.ok_or("no number of rows")? + 1] = 2 * rows;
+    Ok(fs::write(path, bytes)?)
+}
+
+/// Where a page is damaged, the reader of Parquet may just stop, and the rows behind were lost without a word.
+#[test]
+fn rows_that_a_file_says_it_has_and_has_not_are_an_error() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("in.parquet");
+    let database = folder.path("d.simdb");
+    let numbers = |numbers: [i64; 3]| Arc::new(Int64Array::from(numbers.to_vec())) as ArrayRef;
+    let texts = |texts: [&str; 3]| Arc::new(StringArray::from(texts.to_vec())) as ArrayRef;
+    for (said, of_group) in [(60, false), (60, true), (2, false), (2, true)] {
+        let told = format!("it has 3 rows where its footer says {said}");
+        let refused = |arguments: &[&OsStr]| -> TestResult {
+            let mut command = simdb();
+            Ran::from(command.args(arguments).output()?)
+                .expect(2)
+                .says("make it again")
+                .says(&told);
+            Ok(())
+        };
+        let name = |name: &'static str| OsStr::new(name);
+        write(
+            &path,
+            vec![
+                ("key", texts(["a", "b", "c"])),
+                ("fp", numbers([1, 2, 3])),
+                (
+                    "text",
+                    texts(["one two three", "four five six", "seven eight"]),
+                ),
+            ],
+        )?;
+        with_rows(&path, said, of_group)?;
+        refused(&[name("import"), database.as_ref(), path.as_ref()])?;
+        assert!(!database.exists());
+        refused(&[name("dedup"), path.as_ref(), name("--list")])?;
+        write(
+            &path,
+            vec![
+                ("fp_a", numbers([1, 5, 9])),
+                ("fp_b", numbers([3, 5, 8])),
+                ("distance", numbers([1, 0, 1])),
+            ],
+        )?;
+        with_rows(&path, said, of_group)?;
+        refused(&[name("clusters"), path.as_ref(), name("--pairs")])?;
+    }
+    Ok(())
+}
+
 /// Such a file used to be called damaged.
 #[test]
 fn a_packing_that_is_not_read_is_named() -> TestResult {
@@ -731,32 +812,22 @@ fn a_packing_that_is_not_read_is_named() -> TestResult {
             ("fp", Arc::new(Int64Array::from(vec![1])) as ArrayRef),
         ],
     )?;
-    let bytes = fs::read(&path)?;
-    let metadata = ParquetMetaDataReader::new().parse_and_finish(&fs::File::open(&path)?)?;
-    let groups = metadata.row_groups().iter().map(|group| {
-        let columns = group.columns().iter().map(|column| {
-            column
-                .clone()
-                .into_builder()
-                .set_compression(Compression::BROTLI(Default::default()))
-                .build()
-        });
-        let columns = columns.collect::<Result<Vec<_>, _>>()?;
-        group
-            .clone()
-            .into_builder()
-            .set_column_metadata(columns)
-            .build()
-    });
-    let groups = groups.collect::<Result<Vec<_>, _>>()?;
-    let length = u32::from_le_bytes(bytes[bytes.len() - 8..bytes.len() - 4].try_into()?) as usize;
-    let mut footer = Vec::new();
-    let metadata = metadata.into_builder().set_row_groups(groups).build();
-    ParquetMetaDataWriter::new(&mut footer, &metadata).finish()?;
-    fs::write(
-        &path,
-        [&bytes[..bytes.len() - 8 - length], &footer].concat(),
-    )?;
+    with_footer(&path, |metadata| {
+        let mut groups = Vec::new();
+        for group in metadata.row_groups() {
+            let columns = group.columns().iter().map(|column| {
+                column
+                    .clone()
+                    .into_builder()
+                    .set_compression(Compression::BROTLI(Default::default()))
+                    .build()
+            });
+            let columns = columns.collect::<Result<Vec<_>, _>>()?;
+            let group = group.clone().into_builder().set_column_metadata(columns);
+            groups.push(group.build()?);
+        }
+        Ok(metadata.into_builder().set_row_groups(groups).build())
+    })?;
     let ran = run!("import", folder.path("d.simdb"), &path).expect(2);
     assert!(
         ran.err.contains("`key` is packed with BROTLI") && !ran.err.contains("damaged"),
