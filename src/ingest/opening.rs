@@ -433,6 +433,7 @@ impl Opener<'_> {
             &self.options.place_of(self.path),
             self.options.named_content(),
             |name| use_of(name, self.options),
+            self.options.max_record_bytes,
             move |bytes| progress.pass_over(bytes),
         );
         match rows {

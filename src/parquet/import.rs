@@ -8,7 +8,7 @@ use parquet::arrow::ProjectionMask;
 
 use super::inputs::{
     Batches, Kind, bad_input, bytes, ensure_types, files_of, fingerprint, names_of, number, open,
-    refused, seconds,
+    refused, rows_together, seconds,
 };
 use super::schema::{Column, Header};
 use crate::database::CreateOptions;
@@ -34,7 +34,7 @@ const COLUMNS: [(Column, Kind); 13] = [
     (Column::Payload, Kind::Bytes),
 ];
 
-/// The rows that are read together.
+/// The most rows that are read together.
 const TOGETHER: usize = 4096;
 
 /// Parquet files with documents: those that [`Export`](super::Export) has written, or files of another program that
@@ -269,9 +269,10 @@ impl Reading {
             builder.parquet_schema(),
             COLUMNS.map(|(column, _)| column.name()),
         );
+        let together = rows_together(builder.metadata(), TOGETHER);
         let batches = Batches::new(
             &file.path,
-            builder.with_batch_size(TOGETHER).with_projection(mask),
+            builder.with_batch_size(together).with_projection(mask),
         )?;
         Ok(Self {
             file,

@@ -18,19 +18,23 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
-#[cfg(feature = "ingest")]
-use parquet::basic::LogicalType;
-use parquet::basic::{Compression, Type};
+use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, Type};
 use parquet::errors::ParquetError;
 use parquet::file::FOOTER_SIZE;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::file::metadata::{
+    FileMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
+};
 use parquet::file::reader::{ChunkReader as _, Length as _};
+use parquet::schema::types::{SchemaDescriptor, Type as ColumnType};
 
 use crate::error::{Error, Result};
 use crate::files::open_file;
 use crate::fingerprint::Fingerprint;
 use crate::plural::counted;
 use crate::store::caught;
+
+/// The bytes of rows that are read together.
+const BYTES_TOGETHER: i64 = 32 << 20;
 
 /// What is said of a file that cannot be understood.
 const DAMAGED: &str = "it is damaged, not whole, or no Parquet file; make it again";
@@ -63,20 +67,17 @@ pub(super) fn files_of(path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Opens a file and reads its footer. Times of the type INT96 are read in seconds: in nanoseconds, those before 1677 or
-/// after 2262 would be others.
+/// after 2262 would be others. Texts are read as bytes, so one that is not UTF-8 is met with its row, and is no damage of
+/// the file. Bytes are views of the pages: copies of many long ones would be more than a batch can hold.
 pub(super) fn open(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>> {
     let (file, metadata) = open_file_of_rows(path)?;
     // The types of Parquet are enough, and fewer than those of Arrow.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let metadata = guarded(path, || {
-        let metadata = ArrowReaderMetadata::try_new(metadata, options.clone())?;
-        match with_times_in_seconds(&metadata) {
-            None => Ok(metadata),
-            Some(schema) => ArrowReaderMetadata::try_new(
-                metadata.metadata().clone(),
-                options.with_schema(schema),
-            ),
-        }
+        let metadata = Arc::new(with_texts_as_bytes(&metadata)?);
+        let inferred = ArrowReaderMetadata::try_new(metadata.clone(), options.clone())?;
+        let schema = with_types_as_read(&inferred);
+        ArrowReaderMetadata::try_new(metadata, options.with_schema(schema))
     })?;
     Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(
         file, metadata,
@@ -154,43 +155,93 @@ pub(super) fn rows_of(path: &Path, metadata: &ParquetMetaData) -> Result<u64> {
             .zip(of_group)
             .and_then(|(all, of)| all.checked_add(of));
     }
-    match rows {
-        Some(rows) if of_groups == Some(rows) => Ok(rows),
-        _ => Err(damaged(path, "its row groups have another number of rows")),
+    match (rows, of_groups) {
+        (Some(rows), Some(found)) if rows == found => Ok(rows),
+        (Some(rows), Some(found)) => Err(other_rows(path, rows, found)),
+        _ => Err(damaged(path, "it has less than no rows")),
     }
 }
 
-/// The columns, with seconds where they are INT96. `None` if none is.
-fn with_times_in_seconds(metadata: &ArrowReaderMetadata) -> Option<SchemaRef> {
-    let columns = metadata
-        .metadata()
-        .file_metadata()
-        .schema_descr()
-        .root_schema()
-        .get_fields();
-    let mut fields: Vec<Arc<Field>> = metadata.schema().fields().to_vec();
-    let mut any = false;
-    for field in &mut fields {
-        let is_time = field.data_type() == &DataType::Timestamp(TimeUnit::Nanosecond, None);
-        let column = columns.iter().find(|column| column.name() == field.name());
-        if is_time && column.is_some_and(|column| is_int96(column)) {
-            let seconds = DataType::Timestamp(TimeUnit::Second, None);
-            *field = Arc::new(field.as_ref().clone().with_data_type(seconds));
-            any = true;
-        }
+/// The metadata of a file whose columns of texts are columns of bytes.
+fn with_texts_as_bytes(metadata: &ParquetMetaData) -> Result<ParquetMetaData, ParquetError> {
+    let of_file = metadata.file_metadata();
+    let root = of_file.schema_descr().root_schema();
+    let mut columns = Vec::with_capacity(root.get_fields().len());
+    for column in root.get_fields() {
+        columns.push(match is_text(column) {
+            true => Arc::new(with_bytes(column)?),
+            false => column.clone(),
+        });
     }
-    let metadata = metadata.schema().metadata().clone();
-    any.then(|| Arc::new(Schema::new_with_metadata(fields, metadata)))
+    let root = ColumnType::group_type_builder(root.name())
+        .with_fields(columns)
+        .build()?;
+    let of_file = FileMetaData::new(
+        of_file.version(),
+        of_file.num_rows(),
+        of_file.created_by().map(str::to_owned),
+        of_file.key_value_metadata().cloned(),
+        Arc::new(SchemaDescriptor::new(Arc::new(root))),
+        None,
+    );
+    let groups = metadata.row_groups().to_vec();
+    Ok(ParquetMetaData::new(of_file, groups))
+}
+
+/// Whether a column has a text in each row.
+fn is_text(column: &ColumnType) -> bool {
+    let info = column.get_basic_info();
+    let is_said = match info.logical_type_ref() {
+        Some(kind) => matches!(kind, LogicalType::String | LogicalType::Json),
+        None => matches!(
+            info.converted_type(),
+            ConvertedType::UTF8 | ConvertedType::JSON
+        ),
+    };
+    is_said
+        && column.is_primitive()
+        && column.get_physical_type() == Type::BYTE_ARRAY
+        && info.repetition() != Repetition::REPEATED
+}
+
+/// The same column, of which nothing says that its bytes are texts.
+fn with_bytes(column: &ColumnType) -> Result<ColumnType, ParquetError> {
+    let info = column.get_basic_info();
+    ColumnType::primitive_type_builder(column.name(), Type::BYTE_ARRAY)
+        .with_repetition(info.repetition())
+        .with_id(info.has_id().then(|| info.id()))
+        .build()
+}
+
+/// The columns, with seconds where they are INT96, and with views where they are bytes.
+fn with_types_as_read(inferred: &ArrowReaderMetadata) -> SchemaRef {
+    let columns = inferred.parquet_schema().root_schema().get_fields();
+    let mut fields: Vec<Arc<Field>> = inferred.schema().fields().to_vec();
+    for field in &mut fields {
+        let column = columns.iter().find(|column| column.name() == field.name());
+        let kind = match field.data_type() {
+            DataType::Binary => DataType::BinaryView,
+            DataType::Timestamp(TimeUnit::Nanosecond, None)
+                if column.is_some_and(|column| is_int96(column)) =>
+            {
+                DataType::Timestamp(TimeUnit::Second, None)
+            }
+            _ => continue,
+        };
+        *field = Arc::new(field.as_ref().clone().with_data_type(kind));
+    }
+    let texts = inferred.schema().metadata().clone();
+    Arc::new(Schema::new_with_metadata(fields, texts))
 }
 
 /// Whether a column is of the type INT96, in which many programs still write times.
-pub(super) fn is_int96(column: &parquet::schema::types::Type) -> bool {
+pub(super) fn is_int96(column: &ColumnType) -> bool {
     column.is_primitive() && column.get_physical_type() == Type::INT96
 }
 
 /// Whether a column holds UUIDs.
 #[cfg(feature = "ingest")]
-pub(super) fn is_uuid(column: &parquet::schema::types::Type) -> bool {
+pub(super) fn is_uuid(column: &ColumnType) -> bool {
     column.get_basic_info().logical_type_ref() == Some(&LogicalType::Uuid)
 }
 
@@ -215,26 +266,35 @@ fn ensure_packing(metadata: &ParquetMetaData) -> Result<(), String> {
     Ok(())
 }
 
+/// How many rows are read together: at most so many, and fewer if those of a group are long.
+pub(super) fn rows_together(metadata: &ParquetMetaData, most: usize) -> usize {
+    let mut together = most;
+    for group in metadata.row_groups() {
+        let mut bytes: i64 = 0;
+        for column in group.columns() {
+            bytes = bytes.saturating_add(column.uncompressed_size().max(0));
+        }
+        let bytes_of_row = bytes / group.num_rows().max(1);
+        let rows = BYTES_TOGETHER / bytes_of_row.max(1);
+        together = together.min(rows as usize);
+    }
+    together.max(1)
+}
+
 /// All rows of a file, some at a time. After an error it ends. Rows that are missing are an error at the end: where
 /// pages are damaged, the reader may just stop.
 pub(super) struct Batches {
     path: PathBuf,
     reader: Option<ParquetRecordBatchReader>,
     /// The rows that the file says it has, and those that were read.
-    rows: i64,
-    read: i64,
+    rows: u64,
+    read: u64,
 }
 
 impl Batches {
     /// Begins to read. `path` is that of the file.
     pub(super) fn new(path: &Path, builder: ParquetRecordBatchReaderBuilder<File>) -> Result<Self> {
-        let metadata = builder.metadata();
-        let rows = metadata.file_metadata().num_rows();
-        let groups = metadata.row_groups().iter();
-        let in_groups = groups.fold(0, |sum: i64, group| sum.saturating_add(group.num_rows()));
-        if in_groups != rows {
-            return Err(other_rows(path, rows, in_groups));
-        }
+        let rows = rows_of(path, builder.metadata())?;
         let reader = guarded(path, || builder.build())?;
         Ok(Self {
             path: path.to_owned(),
@@ -252,7 +312,7 @@ impl Iterator for Batches {
         let reader = self.reader.as_mut()?;
         let next = guarded(&self.path, || Ok(reader.next().transpose()?)).transpose();
         if let Some(Ok(batch)) = &next {
-            self.read += batch.num_rows() as i64;
+            self.read += batch.num_rows() as u64;
             return next;
         }
         self.reader = None;
@@ -266,11 +326,11 @@ impl Iterator for Batches {
 }
 
 /// The error of a file that says how many rows it has, and has others.
-fn other_rows(path: &Path, said: i64, found: i64) -> Error {
+fn other_rows(path: &Path, said: u64, found: u64) -> Error {
     let found = counted(found, "row");
-    bad_input(
+    damaged(
         path,
-        format!("{DAMAGED} (it has {found} where its footer says {said})"),
+        &format!("it has {found} where its footer says {said}"),
     )
 }
 
@@ -328,10 +388,7 @@ impl Kind {
         match self {
             Self::Bits => matches!(kind, DataType::Int64 | DataType::UInt64),
             Self::Number => kind.is_integer(),
-            Self::Bytes => matches!(
-                kind,
-                DataType::Utf8 | DataType::Binary | DataType::FixedSizeBinary(_)
-            ),
+            Self::Bytes => matches!(kind, DataType::BinaryView | DataType::FixedSizeBinary(_)),
             Self::Time => matches!(kind, DataType::Timestamp(..) | DataType::Int64),
         }
     }
@@ -352,7 +409,10 @@ pub(super) fn ensure_types(schema: &Schema, columns: &[(&str, Kind)]) -> Result<
         if let Ok(field) = schema.field_with_name(name)
             && !kind.takes(field.data_type())
         {
-            let found = field.data_type();
+            let found = match field.data_type() {
+                DataType::BinaryView => "BYTE_ARRAY".to_owned(),
+                found => found.to_string(),
+            };
             let wanted = kind.wanted();
             return Err(format!(
                 "its column `{name}` is of the type {found}; {wanted} is needed"
@@ -433,6 +493,8 @@ pub(super) fn bytes<'b>(batch: &'b RecordBatch, name: &str, row: usize) -> Optio
 /// The bytes of a row that has a value. `None` if the column holds others.
 pub(super) fn bytes_of(column: &ArrayRef, row: usize) -> Option<&[u8]> {
     match column.data_type() {
+        DataType::BinaryView => Some(column.as_binary_view().value(row)),
+        // Within a list.
         DataType::Utf8 => Some(column.as_string::<i32>().value(row).as_bytes()),
         DataType::Binary => Some(column.as_binary::<i32>().value(row)),
         DataType::FixedSizeBinary(_) => Some(column.as_fixed_size_binary().value(row)),
@@ -475,4 +537,27 @@ pub(super) fn time_of(column: &ArrayRef, row: usize) -> Option<i64> {
             .value(row)
             .div_euclid(1_000_000_000),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::StringArray;
+    use parquet::arrow::ArrowWriter;
+
+    use super::*;
+
+    #[test]
+    fn as_many_rows_are_read_together_as_are_not_long() -> Result<(), Box<dyn std::error::Error>> {
+        let file = tempfile::NamedTempFile::new()?;
+        for (length, together) in [(10, 64), (1 << 20, 31), (10 << 20, 3), (33 << 20, 1)] {
+            let text: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(length)]));
+            let batch = RecordBatch::try_from_iter([("text", text)])?;
+            let mut writer = ArrowWriter::try_new(file.reopen()?, batch.schema(), None)?;
+            writer.write(&batch)?;
+            writer.close()?;
+            let builder = open(file.path())?;
+            assert_eq!(rows_together(builder.metadata(), 64), together, "{length}");
+        }
+        Ok(())
+    }
 }

@@ -1,24 +1,26 @@
 //! Rows of a Parquet file as lines of JSON, as which they are ingested.
 
 use std::fs::File;
-use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read, Seek as _, SeekFrom, Write};
 use std::path::Path;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Decimal128Type, Decimal256Type, Float16Type, Float32Type, Float64Type};
 use arrow_array::{Array as _, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
-use base64::Engine as _;
+use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use parquet::arrow::ProjectionMask;
 use parquet::schema::types::SchemaDescriptor;
 
-use super::inputs::{Batches, bytes_of, is_uuid, names_of, open, refused, time_of, whole_of};
+use super::inputs::{
+    Batches, bytes_of, is_uuid, names_of, open, refused, rows_together, time_of, whole_of,
+};
 use crate::error::{Error, Result};
 
 /// How every Parquet file begins.
 const MAGIC: &[u8] = b"PAR1";
-/// The rows that are turned into lines together. Each may be a page of a megabyte.
+/// The most rows that are read together.
 const TOGETHER: usize = 64;
 /// Stands behind the name of a field whose value is bytes in base64, since they are not UTF-8. No column has such a
 /// name.
@@ -31,8 +33,15 @@ pub(crate) struct RowLines {
     batches: Batches,
     /// How each column of a batch is written.
     forms: Vec<Form>,
-    lines: Vec<u8>,
+    /// The rows that were read together, and the next of them.
+    batch: Option<RecordBatch>,
+    row: usize,
+    /// The line of a row, and how much of it was used.
+    line: Vec<u8>,
     used: usize,
+    /// How much of a line is still to come that is longer than the longest record. It has no content.
+    long_line: u64,
+    max_record_bytes: u64,
     /// Called with the bytes of the file that were read since it was called before.
     read: Box<dyn FnMut(u64) + Send>,
     rows: u64,
@@ -44,11 +53,13 @@ pub(crate) struct RowLines {
 impl RowLines {
     /// The rows of a file with the columns for which there is a use. A file is refused if no row could be a document,
     /// since no column holds the text, or since those that hold it or the keys are of types that are not read. `named`
-    /// are the columns that the caller has named for the text.
+    /// are the columns that the caller has named for the text. The line of a row that is longer than the longest record
+    /// has its length only.
     pub(crate) fn open<'n>(
         path: &Path,
         named: impl Iterator<Item = &'n str>,
         use_of: impl Fn(&str) -> Option<Use>,
+        max_record_bytes: usize,
         read: impl FnMut(u64) + Send + 'static,
     ) -> Result<Self> {
         let builder = open(path)?;
@@ -65,16 +76,21 @@ impl RowLines {
         let columns = ProjectionMask::roots(builder.parquet_schema(), wanted);
         let metadata = builder.metadata();
         let all_rows = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);
+        let together = rows_together(metadata, TOGETHER);
         let all_bytes = path.metadata().map_or(0, |metadata| metadata.len());
         let batches = Batches::new(
             path,
-            builder.with_projection(columns).with_batch_size(TOGETHER),
+            builder.with_projection(columns).with_batch_size(together),
         )?;
         Ok(Self {
             batches,
             forms,
-            lines: Vec::new(),
+            batch: None,
+            row: 0,
+            line: Vec::new(),
             used: 0,
+            long_line: 0,
+            max_record_bytes: max_record_bytes as u64,
             read: Box::new(read),
             rows: 0,
             all_rows,
@@ -83,8 +99,35 @@ impl RowLines {
         })
     }
 
-    /// Makes the next lines. False at the end.
-    fn next_lines(&mut self) -> io::Result<bool> {
+    /// Makes the next line. False at the end.
+    fn next_line(&mut self) -> io::Result<bool> {
+        self.used = 0;
+        self.line.clear();
+        loop {
+            if let Some(batch) = &self.batch
+                && self.row < batch.num_rows()
+            {
+                if bytes_in(batch, self.row) > self.max_record_bytes {
+                    let mut length = Length(0);
+                    write_line(batch, &self.forms, self.row, &mut length)?;
+                    self.long_line = length.0;
+                } else {
+                    write_line(batch, &self.forms, self.row, &mut self.line)?;
+                }
+                self.row += 1;
+                return Ok(true);
+            }
+            if !self.next_batch()? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Reads the next rows. False at the end.
+    fn next_batch(&mut self) -> io::Result<bool> {
+        // There may be no room for two.
+        self.batch = None;
+        self.row = 0;
         let Some(batch) = self.batches.next() else {
             self.report(self.all_bytes);
             return Ok(false);
@@ -94,12 +137,8 @@ impl RowLines {
             Error::Input { reason, .. } => io::Error::new(io::ErrorKind::InvalidData, reason),
             error => io::Error::other(error),
         })?;
-        self.used = 0;
         self.rows += batch.num_rows() as u64;
-        self.lines.clear();
-        for row in 0..batch.num_rows() {
-            write_line(&batch, &self.forms, row, &mut self.lines)?;
-        }
+        self.batch = Some(batch);
         let share =
             u128::from(self.all_bytes) * u128::from(self.rows) / u128::from(self.all_rows.max(1));
         let share = u64::try_from(share).unwrap_or(self.all_bytes);
@@ -107,10 +146,48 @@ impl RowLines {
         Ok(true)
     }
 
+    /// Gives what is still to come of a long line.
+    fn read_long_line(&mut self, buffer: &mut [u8]) -> usize {
+        let length =
+            usize::try_from(self.long_line).map_or(buffer.len(), |it| it.min(buffer.len()));
+        let given = &mut buffer[..length];
+        given.fill(b' ');
+        self.long_line -= length as u64;
+        if self.long_line == 0
+            && let Some(last) = given.last_mut()
+        {
+            *last = b'\n';
+        }
+        length
+    }
+
     fn report(&mut self, bytes: u64) {
         (self.read)(bytes - self.reported);
         self.reported = bytes;
     }
+}
+
+/// Counts the bytes that are written, and keeps none.
+struct Length(u64);
+
+impl Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The bytes of all texts in a row. Its line is longer than they are.
+fn bytes_in(batch: &RecordBatch, row: usize) -> u64 {
+    let mut bytes = 0;
+    for column in batch.columns() {
+        bytes += bytes_of(column, row).map_or(0, |bytes| bytes.len() as u64);
+    }
+    bytes
 }
 
 /// What a column is for.
@@ -249,10 +326,7 @@ fn in_words(kind: &DataType) -> String {
 
 /// Whether a column holds texts.
 fn is_text(kind: &DataType) -> bool {
-    matches!(
-        kind,
-        DataType::Utf8 | DataType::Binary | DataType::FixedSizeBinary(_)
-    )
+    matches!(kind, DataType::BinaryView | DataType::FixedSizeBinary(_))
 }
 
 /// Writes a row as an object on one line.
@@ -260,20 +334,19 @@ fn write_line(
     batch: &RecordBatch,
     forms: &[Form],
     row: usize,
-    line: &mut Vec<u8>,
+    line: &mut impl Write,
 ) -> io::Result<()> {
     let schema = batch.schema_ref();
     let columns = schema.fields().iter().zip(batch.columns());
     let mut before = b'{';
     for ((field, column), form) in columns.zip(forms) {
         if form.takes(column, row) {
-            line.push(before);
+            line.write_all(&[before])?;
             before = b',';
             write_field(field.name(), column, *form, row, line)?;
         }
     }
-    line.extend_from_slice(if before == b'{' { b"{}\n" } else { b"}\n" });
-    Ok(())
+    line.write_all(if before == b'{' { b"{}\n" } else { b"}\n" })
 }
 
 /// Writes the name and the value of a column.
@@ -282,7 +355,7 @@ fn write_field(
     column: &ArrayRef,
     form: Form,
     row: usize,
-    line: &mut Vec<u8>,
+    line: &mut impl Write,
 ) -> io::Result<()> {
     let bytes = bytes_of(column, row);
     if let (Form::Uuid, Some(bytes)) = (form, bytes) {
@@ -292,7 +365,7 @@ fn write_field(
     match bytes.map(|bytes| std::str::from_utf8(bytes).map_err(|_| bytes)) {
         Some(Err(bytes)) => {
             write_name(&[name, IN_BASE64].concat(), line)?;
-            Ok(serde_json::to_writer(line, &BASE64.encode(bytes))?)
+            write!(line, "\"{}\"", Base64Display::new(bytes, &BASE64))
         }
         Some(Ok(text)) => {
             write_name(name, line)?;
@@ -305,28 +378,26 @@ fn write_field(
     }
 }
 
-fn write_name(name: &str, line: &mut Vec<u8>) -> io::Result<()> {
+fn write_name(name: &str, line: &mut impl Write) -> io::Result<()> {
     serde_json::to_writer(&mut *line, name)?;
-    line.push(b':');
-    Ok(())
+    line.write_all(b":")
 }
 
 /// Writes a UUID in its usual form, in quotes.
-fn write_uuid(bytes: &[u8], line: &mut Vec<u8>) -> io::Result<()> {
-    line.push(b'"');
+fn write_uuid(bytes: &[u8], line: &mut impl Write) -> io::Result<()> {
+    line.write_all(b"\"")?;
     for (at, byte) in bytes.iter().enumerate() {
         if matches!(at, 4 | 6 | 8 | 10) {
-            line.push(b'-');
+            line.write_all(b"-")?;
         }
         write!(line, "{byte:02x}")?;
     }
-    line.push(b'"');
-    Ok(())
+    line.write_all(b"\"")
 }
 
 /// Writes a value as JSON has it. One of a type that JSON does not have becomes an empty object, which is refused where
 /// the value is needed.
-fn write_value(column: &ArrayRef, row: usize, line: &mut Vec<u8>) -> io::Result<()> {
+fn write_value(column: &ArrayRef, row: usize, line: &mut impl Write) -> io::Result<()> {
     if column.is_null(row) {
         return line.write_all(b"null");
     }
@@ -357,21 +428,20 @@ fn write_value(column: &ArrayRef, row: usize, line: &mut Vec<u8>) -> io::Result<
     }
 }
 
-fn write_list(values: &ArrayRef, line: &mut Vec<u8>) -> io::Result<()> {
-    line.push(b'[');
+fn write_list(values: &ArrayRef, line: &mut impl Write) -> io::Result<()> {
+    line.write_all(b"[")?;
     for row in 0..values.len() {
         if row > 0 {
-            line.push(b',');
+            line.write_all(b",")?;
         }
         write_value(values, row, line)?;
     }
-    line.push(b']');
-    Ok(())
+    line.write_all(b"]")
 }
 
 /// Writes a floating-point number. A whole one is written as such: a program that has no whole numbers with gaps makes
 /// these of them.
-fn write_float(number: f64, line: &mut Vec<u8>) -> io::Result<()> {
+fn write_float(number: f64, line: &mut impl Write) -> io::Result<()> {
     // From here on not each of them is one of 64 bits.
     const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
     if number.fract() == 0.0 && number.abs() < TOO_LARGE {
@@ -385,7 +455,7 @@ fn write_float(number: f64, line: &mut Vec<u8>) -> io::Result<()> {
 }
 
 /// Writes a decimal number. A whole one is written as such.
-fn write_decimal(digits: &str, line: &mut Vec<u8>) -> io::Result<()> {
+fn write_decimal(digits: &str, line: &mut impl Write) -> io::Result<()> {
     let digits = match digits.contains('.') {
         true => digits.trim_end_matches('0').trim_end_matches('.'),
         false => digits,
@@ -405,15 +475,18 @@ fn float_of(column: &ArrayRef, row: usize) -> Option<f64> {
 
 impl Read for RowLines {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.used == self.lines.len() {
-            if !self.next_lines()? {
-                self.lines = Vec::new();
+        while self.used == self.line.len() && self.long_line == 0 {
+            if !self.next_line()? {
+                self.line = Vec::new();
                 self.used = 0;
                 return Ok(0);
             }
         }
-        let length = buffer.len().min(self.lines.len() - self.used);
-        buffer[..length].copy_from_slice(&self.lines[self.used..self.used + length]);
+        if self.long_line > 0 {
+            return Ok(self.read_long_line(buffer));
+        }
+        let length = buffer.len().min(self.line.len() - self.used);
+        buffer[..length].copy_from_slice(&self.line[self.used..self.used + length]);
         self.used += length;
         Ok(length)
     }

@@ -202,7 +202,7 @@ fn a_file_of_another_program_needs_a_key_and_a_fingerprint() -> TestResult {
     write(&input, vec![("key", keys()), ("fp", keys())])?;
     run!("import", &database, &input)
         .expect(2)
-        .says("its column `fp` is of the type Utf8; INT64");
+        .says("its column `fp` is of the type BYTE_ARRAY; INT64");
     let holes = Arc::new(StringArray::from(vec![Some("x"), None, Some("y")])) as ArrayRef;
     write(&input, vec![("key", holes), ("fp", bits())])?;
     run!("import", folder.path("new.simdb"), &input)

@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use arrow_array::builder::{Int64Builder, ListBuilder, StringBuilder};
 use arrow_array::{
-    Array as _, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array,
-    Float64Array, Int8Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
-    UInt64Array,
+    Array as _, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray,
+    Float32Array, Float64Array, Int8Array, Int32Array, Int64Array, RecordBatch, StringArray,
+    TimestampMicrosecondArray, UInt64Array,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, FixedLenByteArray, FixedLenByteArrayType};
 use parquet::file::metadata::{ColumnChunkMetaData, KeyValue};
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use simdb::ingest::{Event, Ingest, ReadOptions, Records};
@@ -779,6 +779,98 @@ fn bytes_in_a_column_that_is_not_the_text_do_not_matter() -> TestResult {
         "{}",
         ran.err
     );
+    Ok(())
+}
+
+/// One such text used to be the damage of its file.
+#[test]
+fn a_text_that_is_not_utf8_is_rejected_whatever_its_column_says() -> TestResult {
+    let folder = Folder::new()?;
+    let [input, database] = ["in.parquet", "d.simdb"].map(|it| folder.path(it));
+    let schema =
+        "message m { REQUIRED BYTE_ARRAY id (UTF8); OPTIONAL BYTE_ARRAY text (UTF8) = 7; }";
+    let mut file = SerializedFileWriter::new(
+        File::create(&input)?,
+        Arc::new(parse_message_type(schema)?),
+        Arc::new(WriterProperties::builder().build()),
+    )?;
+    let mut group = file.next_row_group()?;
+    let texts = [
+        text(0).into_bytes(),
+        b"ab\xff".to_vec(),
+        text(3).into_bytes(),
+    ];
+    let columns: [([ByteArray; 3], Option<&[i16]>); 2] = [
+        (["a", "b", "c"].map(ByteArray::from), None),
+        (texts.map(ByteArray::from), Some(&[1, 1, 1])),
+    ];
+    for (values, levels) in columns {
+        let mut column = group.next_column()?.ok_or("there is a column")?;
+        column
+            .typed::<ByteArrayType>()
+            .write_batch(&values, levels, None)?;
+        column.close()?;
+    }
+    group.close()?;
+    file.close()?;
+    let ran = run!("ingest", &database, &input, "--json").expect(0);
+    let totals = ran.last()?;
+    assert_eq!(
+        (&totals["inserted"], &totals["rejected"]),
+        (&2.into(), &1.into()),
+        "{}",
+        ran.err
+    );
+    ran.says("row 2: the text is not UTF-8 (byte 3)");
+    Ok(())
+}
+
+/// Texts that together are more than 2 GiB used to be the damage of their file, and each took several times its length.
+#[test]
+fn long_texts_are_rejected_one_by_one() -> TestResult {
+    const LONG: u64 = 34 << 20;
+    let folder = Folder::new()?;
+    let [input, database] = ["in.parquet", "d.simdb"].map(|it| folder.path(it));
+    // The file has the long text once.
+    let texts = [text(0), "long ".repeat(LONG as usize / 5 + 1), text(3)];
+    let numbers = (0..66).map(|i| match i {
+        0 => 0,
+        65 => 2,
+        _ => 1,
+    });
+    let numbers = Int32Array::from_iter_values(numbers);
+    let texts = DictionaryArray::new(numbers, Arc::new(StringArray::from(texts.to_vec())));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("id", Arc::new(Int64Array::from_iter_values(0..66))),
+        ("text", Arc::new(texts)),
+    ];
+    let batch = RecordBatch::try_from_iter(columns)?;
+    let properties = WriterProperties::builder()
+        .set_dictionary_page_size_limit(1 << 30)
+        .set_statistics_enabled(EnabledStatistics::None)
+        .build();
+    let mut writer = ArrowWriter::try_new(File::create(&input)?, batch.schema(), Some(properties))?;
+    writer.write(&batch)?;
+    writer.close()?;
+    assert!(input.metadata()?.len() < 2 * LONG);
+    let ran = run!(
+        "ingest",
+        &database,
+        &input,
+        "--max-record",
+        "1000000",
+        "--json"
+    )
+    .expect(0);
+    let totals = ran.last()?;
+    assert_eq!(
+        (&totals["inserted"], &totals["rejected"]),
+        (&2.into(), &64.into()),
+        "{}",
+        ran.err
+    );
+    // As a line of JSON is long, with its line end.
+    ran.says("row 2: the record has 35651604 bytes");
     Ok(())
 }
 
