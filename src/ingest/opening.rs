@@ -264,7 +264,8 @@ impl Opener<'_> {
         let Place {
             raw_offset, skip, ..
         } = place;
-        if opened.format.cut() == Cut::Archive {
+        let is_packed = opened.content.packing() != Packing::None;
+        if is_packed && opened.format.cut() == Cut::Archive {
             let most = self.options.max_record_bytes;
             warc::read_first_records(&mut opened.content, most, place.records);
         }
@@ -272,7 +273,12 @@ impl Opener<'_> {
             // It cannot be opened again. Its places are counted from its beginning.
             opened.offset = raw_offset + skip;
             let ahead = opened.offset.checked_sub(opened.content.offset());
-            let ahead = ahead.ok_or(io::ErrorKind::InvalidData)?;
+            let ahead = ahead.ok_or_else(|| {
+                io::Error::other(
+                    "it is not cut into records as when it was read before, so where to go on is not known; \
+                     `--restart` reads it from its beginning",
+                )
+            })?;
             return opened.content.pass_over(ahead, keep).map(Some);
         }
         let mut file = self.options.stop.open(&self.options.place_of(self.path))?;

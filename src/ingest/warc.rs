@@ -167,21 +167,30 @@ fn has_type(bytes: &[u8]) -> bool {
         && WarcHeader::split(bytes).0.get("WARC-Type").is_some()
 }
 
-/// Whether bytes that begin with a broken record hold a good one too: behind a blank line, and up to the next one, or
-/// to the end if that is all.
-fn holds_other_record(bytes: &[u8], is_all: bool) -> bool {
-    memchr::memmem::find_iter(bytes, b"\nWARC/").any(|line_feed| {
+/// Whether bytes hold a good record: at their beginning, or behind a blank line, and up to the next one, or to the end if
+/// that is all.
+fn holds_good_record(bytes: &[u8], is_all: bool) -> bool {
+    let mut lines = memchr::memmem::find_iter(bytes, b"\nWARC/").filter_map(|line_feed| {
         let before = &bytes[..line_feed];
         let before = before.strip_suffix(b"\r").unwrap_or(before);
-        let (header, body) = WarcHeader::split(&bytes[line_feed + 1..]);
-        let length = header
-            .length()
-            .and_then(|length| usize::try_from(length).ok());
-        let rest = length.and_then(|length| body.get(length..));
-        before.ends_with(b"\n")
-            && header.get("WARC-Type").is_some()
-            && rest.and_then(|rest| behind(rest, is_all)) == Some(Behind::Good)
-    })
+        before.ends_with(b"\n").then_some(line_feed + 1)
+    });
+    is_good_record(bytes, is_all) || lines.any(|at| is_good_record(&bytes[at..], is_all))
+}
+
+/// Whether bytes begin with a record that ends where its length says.
+fn is_good_record(bytes: &[u8], is_all: bool) -> bool {
+    let beginning = &bytes[..bytes.len().min(MOST_HEADER_BYTES)];
+    if !has_type(beginning) {
+        return false;
+    }
+    let header = WarcHeader::split(beginning).0;
+    let length = header
+        .length()
+        .and_then(|length| usize::try_from(length).ok());
+    let end = length.and_then(|length| length.checked_add(header.0.len()));
+    let rest = end.and_then(|end| bytes.get(end..));
+    rest.and_then(|rest| behind(rest, is_all)) == Some(Behind::Good)
 }
 
 /// Reads the first records of an archive, which tell how it is packed, up to one of this number. What cannot be read is
@@ -373,7 +382,7 @@ impl<'c> Cutter<'c> {
     fn look(&mut self, least: usize) -> io::Result<&[u8]> {
         if self.is_at_part {
             let length = self.content.look_in_part(least)?;
-            if length >= least || self.is_bounded(length) {
+            if length >= least || self.packs_each() || self.is_bounded(length) {
                 return Ok(&self.content.buffered()[..length]);
             }
             self.is_at_part = false;
@@ -511,15 +520,20 @@ impl<'c> Cutter<'c> {
         Ok(Err(RawContent::Broken(TOO_EARLY.into())))
     }
 
+    /// Whether each record of the archive is packed by itself, as far as enough records before this one tell.
+    fn packs_each(&self) -> bool {
+        /// Many archives begin with a part for the note of the crawler alone.
+        const ENOUGH: u64 = 2;
+        self.before.read >= ENOUGH && !self.before.share_parts
+    }
+
     /// Whether the packed part that the record begins holds no other record: as it is with the first records of the
     /// archive. Where there are too few before, the part itself tells, as far as a record may reach that is held.
     fn is_alone_in_part(&mut self) -> bool {
-        /// Many archives begin with a part for the note of the crawler alone.
-        const FEW: u64 = 2;
         if !self.is_at_part || self.before.share_parts {
             return false;
         }
-        if self.before.read >= FEW {
+        if self.packs_each() {
             return true;
         }
         let most = self.most.saturating_add(1);
@@ -530,7 +544,7 @@ impl<'c> Cutter<'c> {
         if ends && !self.is_bounded(length) || !ends && self.before.read == 0 {
             return false;
         }
-        !holds_other_record(&self.content.buffered()[..length], ends)
+        !holds_good_record(&self.content.buffered()[..length], ends)
     }
 
     /// A record within which another one begins.

@@ -9,18 +9,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::arrow::parquet_to_arrow_schema;
-use parquet::basic::ConvertedType;
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::basic::{ConvertedType, LogicalType, Type as PhysicalType};
+use parquet::column::page::{Page, PageMetadata, PageReader};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::column::writer::{ColumnWriter, ColumnWriterImpl};
-use parquet::data_type::DataType;
+use parquet::data_type::{AsBytes as _, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::page_index::RowGroupPageIndex;
-use parquet::file::metadata::{KeyValue, ParquetMetaData, RowGroupMetaData};
+use parquet::file::metadata::{ColumnChunkMetaData, KeyValue, ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::{ReaderProperties, WriterProperties};
 use parquet::file::reader::RowGroupReader as _;
 use parquet::file::serialized_reader::SerializedRowGroupReader;
 use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::{SchemaDescriptor, Type};
+use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor, Type};
 
 use super::group_columns::{
     GroupColumns, GroupRow, has_columns_of_groups, with_arrow_columns, with_column_texts,
@@ -263,7 +264,7 @@ impl RowCopy {
             from: from.path.clone(),
             schema,
             columns,
-            is_empty: from.metadata.num_row_groups() == 0,
+            is_empty: from.metadata.file_metadata().num_rows() == 0,
             may_join: !has_short_dictionaries(&from.metadata),
         })
     }
@@ -313,20 +314,18 @@ impl Part {
 
         let path = &self.file.path;
         let metadata = self.file.metadata.row_group(self.group);
+        let chunk = metadata.column(column);
         let reader = guarded(path, || {
             let index = RowGroupPageIndex::new(self.group, None);
             let properties = Arc::new(ReaderProperties::builder().build());
-            SerializedRowGroupReader::new(self.file.file.clone(), metadata, index, properties)?
-                .get_column_reader(column)
+            let group =
+                SerializedRowGroupReader::new(self.file.file.clone(), metadata, index, properties)?;
+            let pages = Box::new(FullPages(group.get_column_page_reader(column)?));
+            Ok(get_column_reader(chunk.column_descr_ptr(), pages))
         })?;
-        let chunk = metadata.column(column);
-        let bytes = chunk.uncompressed_size().max(0).cast_unsigned();
-        let of_row = bytes / (self.is_kept.len() as u64) + 1;
         let mut copying = Copying {
             part: self,
-            together: (BYTES_TOGETHER / of_row).clamp(1, MOST_TOGETHER) as usize,
-            most_definition: chunk.column_descr().max_def_level(),
-            most_repetition: chunk.column_descr().max_rep_level(),
+            chunk,
             failed,
             copied,
         };
@@ -349,13 +348,60 @@ impl Part {
     }
 }
 
+/// The pages of a column that have values. At one without values, whoever reads rows takes the column for ended.
+struct FullPages(Box<dyn PageReader>);
+
+impl PageReader for FullPages {
+    fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
+        loop {
+            let page = self.0.get_next_page()?;
+            let is_empty = |page: &Page| page.is_data_page() && page.num_values() == 0;
+            if !page.as_ref().is_some_and(is_empty) {
+                return Ok(page);
+            }
+        }
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
+        loop {
+            let page = self.0.peek_next_page()?;
+            let is_empty = |page: &PageMetadata| !page.is_dict && page.num_levels == Some(0);
+            if !page.as_ref().is_some_and(is_empty) {
+                return Ok(page);
+            }
+            self.0.skip_next_page()?;
+        }
+    }
+
+    fn skip_next_page(&mut self) -> Result<(), ParquetError> {
+        self.0.skip_next_page()
+    }
+
+    fn supports_deferred_dictionary(&self) -> bool {
+        self.0.supports_deferred_dictionary()
+    }
+
+    fn take_deferred_dictionary(&mut self) -> Result<Option<Page>, ParquetError> {
+        self.0.take_deferred_dictionary()
+    }
+
+    fn at_record_boundary(&mut self) -> Result<bool, ParquetError> {
+        self.0.at_record_boundary()
+    }
+}
+
+impl Iterator for FullPages {
+    type Item = Result<Page, ParquetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
 /// How the values of a column of a row group are copied.
 struct Copying<'c> {
     part: &'c Part,
-    /// The rows that are copied together.
-    together: usize,
-    most_definition: i16,
-    most_repetition: i16,
+    chunk: &'c ColumnChunkMetaData,
     failed: &'c dyn Fn(ParquetError) -> Error,
     copied: OnBytes<'c>,
 }
@@ -367,8 +413,10 @@ impl Copying<'_> {
         to: &mut ColumnWriterImpl<'_, T>,
     ) -> Result<()> {
         let path = &self.part.file.path;
+        let column = self.chunk.column_descr();
+        let [most_definition, most_repetition] = [column.max_def_level(), column.max_rep_level()];
         let mut values = Values::<T>::default();
-        for is_kept in self.part.is_kept.chunks(self.together) {
+        for is_kept in self.part.is_kept.chunks(self.together::<T>()) {
             let rows = is_kept.len();
             if !is_kept.contains(&true) {
                 let skipped = guarded(path, || from.skip_records(rows))?;
@@ -377,17 +425,30 @@ impl Copying<'_> {
             }
             let read = guarded(path, || values.read(&mut from, rows))?;
             ensure_rows(path, read, rows)?;
+            values.ensure_length(path, column)?;
             if is_kept.contains(&false) {
-                values.retain(is_kept, self.most_definition);
+                values.retain(is_kept, most_definition);
             }
-            let definitions = (self.most_definition > 0).then_some(&values.definitions[..]);
-            let repetitions = (self.most_repetition > 0).then_some(&values.repetitions[..]);
+            let definitions = (most_definition > 0).then_some(&values.definitions[..]);
+            let repetitions = (most_repetition > 0).then_some(&values.repetitions[..]);
             to.write_batch(&values.values, definitions, repetitions)
                 .map_err(self.failed)?;
             (self.copied)(0)?;
         }
         let more = guarded(path, || values.read(&mut from, 1))?;
         ensure_rows(path, more, 0)
+    }
+}
+
+impl Copying<'_> {
+    /// The number of rows that are copied together. Values that come often are short in the file, and not in memory.
+    fn together<T: DataType>(&self) -> usize {
+        let of_value = size_of::<T::T>() + 2 * size_of::<i16>();
+        let values = self.chunk.num_values().max(0).cast_unsigned();
+        let in_memory = values.saturating_mul(of_value as u64);
+        let in_file = self.chunk.uncompressed_size().max(0).cast_unsigned();
+        let of_row = in_memory.max(in_file) / (self.part.is_kept.len() as u64) + 1;
+        (BYTES_TOGETHER / of_row).clamp(1, MOST_TOGETHER) as usize
     }
 }
 
@@ -433,6 +494,16 @@ impl<T: DataType> Values<T> {
         Ok(read)
     }
 
+    /// Refuses values that do not have the length of their column.
+    fn ensure_length(&self, path: &Path, column: &ColumnDescriptor) -> Result<()> {
+        let length = usize::try_from(column.type_length()).ok();
+        let is_fixed = column.physical_type() == PhysicalType::FIXED_LEN_BYTE_ARRAY;
+        if is_fixed && (self.values.iter()).any(|value| Some(value.as_bytes().len()) != length) {
+            return Err(damaged(path, "a value is not as long as its column says"));
+        }
+        Ok(())
+    }
+
     /// Leaves out the rows that are not kept. A row begins where the level of repetition is 0. A value is there where
     /// the level of definition is the greatest.
     fn retain(&mut self, is_kept: &[bool], most_definition: i16) {
@@ -465,15 +536,31 @@ impl<T: DataType> Values<T> {
     }
 }
 
-/// Refuses files of which no copy can be made, since their columns are not those of the first.
+/// Refuses files of which no copy can be made: files with a column of a type that is not known, and files whose columns
+/// are not those of the first.
 pub(crate) fn ensure_copyable(paths: impl IntoIterator<Item = PathBuf>) -> Result<()> {
     let mut first: Option<(PathBuf, SchemaDescriptor)> = None;
     for path in paths {
         let file = Rows::open(&path)?;
         let columns = file.schema();
+        ensure_known(&path, columns.root_schema())?;
         match &first {
             Some((first, expected)) => ensure_same_columns(&path, columns, first, expected)?,
             None => first = Some((path, columns.clone())),
+        }
+    }
+    Ok(())
+}
+
+fn ensure_known(path: &Path, column: &Type) -> Result<()> {
+    if let Some(LogicalType::_Unknown { .. }) = column.get_basic_info().logical_type_ref() {
+        let name = column.name();
+        let reason = format!("its column `{name}` has a type that this release does not know");
+        return Err(bad_input(path, reason));
+    }
+    if column.is_group() {
+        for column in column.get_fields() {
+            ensure_known(path, column)?;
         }
     }
     Ok(())
