@@ -7,6 +7,8 @@ use std::path::Path;
 
 use tempfile::TempPath;
 
+#[cfg(any(feature = "ingest", feature = "parquet"))]
+use crate::error::path_name;
 use crate::error::{Error, Result};
 use crate::planted::planted;
 use crate::process::{Kept, OfProcess};
@@ -35,6 +37,15 @@ fn ask(_call: &'static str) -> io::Result<()> {
     #[cfg(all(test, unix))]
     disk::ask(_call)?;
     Ok(())
+}
+
+/// What is said of a link to a directory in which it is itself.
+#[cfg(any(feature = "ingest", feature = "parquet"))]
+pub(crate) fn leads_in_a_circle(to: &Path) -> String {
+    format!(
+        "is a link to {}, in which it is itself: that is a loop without an end",
+        path_name(to)
+    )
 }
 
 /// Makes the names in a directory durable, where the system can do that.

@@ -12,6 +12,7 @@ use super::format::not_readable;
 use super::opening::is_stdin;
 use super::options::ReadOptions;
 use crate::error::{Result, path_name};
+use crate::files::leads_in_a_circle;
 
 /// As shells match: `*` does not match `/`, and `**` does.
 const AS_SHELLS: MatchOptions = MatchOptions {
@@ -97,12 +98,7 @@ fn found_at(
 /// Why an entry of a directory cannot be looked at.
 fn reason_of(error: &walkdir::Error, at: &Path) -> String {
     match (error.loop_ancestor(), error.io_error()) {
-        (Some(above), _) => {
-            format!(
-                "is a link to {}, in which it is itself: that is a loop without an end",
-                path_name(above)
-            )
-        }
+        (Some(above), _) => leads_in_a_circle(above),
         (None, Some(source)) if source.kind() == io::ErrorKind::NotFound => match fs::read_link(at)
         {
             Ok(to) => format!("is a link to {}, where nothing is", path_name(&to)),

@@ -1,7 +1,7 @@
 //! Inputs: Parquet files, and the directories of them that Spark writes. Nothing in a file makes a reader panic.
 //! Columns are read as the types that are needed, whatever whole numbers, bytes and times another program has written.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -26,9 +26,10 @@ use parquet::file::metadata::{
 };
 use parquet::file::reader::{ChunkReader as _, Length as _};
 use parquet::schema::types::{SchemaDescriptor, Type as ColumnType};
+use walkdir::WalkDir;
 
 use crate::error::{Error, Result};
-use crate::files::open_file;
+use crate::files::{leads_in_a_circle, open_file};
 use crate::fingerprint::Fingerprint;
 use crate::plural::counted;
 use crate::store::caught;
@@ -46,24 +47,47 @@ pub(super) fn files_of(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let mut entries: Vec<PathBuf> = Vec::new();
-    for entry in fs::read_dir(path).map_err(Error::io(path))? {
-        entries.push(entry.map_err(Error::io(path))?.path());
-    }
-    entries.sort_unstable();
+    let entries = WalkDir::new(path)
+        .min_depth(1)
+        .follow_links(true)
+        .sort_by_file_name();
     let mut files = Vec::new();
-    for entry in entries {
-        let name = entry.file_name().unwrap_or_default().as_encoded_bytes();
-        if name.starts_with(b".") || name.starts_with(b"_") && !name.contains(&b'=') {
-            continue;
-        }
-        if entry.is_dir() {
-            files.extend(files_of(&entry)?);
-        } else if entry.extension() == Some("parquet".as_ref()) {
-            files.push(entry);
+    for entry in entries
+        .into_iter()
+        .filter_entry(|entry| is_data(entry.path()))
+    {
+        match entry {
+            Ok(entry) if entry.file_type().is_dir() => {}
+            Ok(entry) => files.extend(named_as_parquet(entry.path())),
+            Err(error) => files.extend(file_behind(error, path)?),
         }
     }
     Ok(files)
+}
+
+fn is_data(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    !name.starts_with(b".") && (!name.starts_with(b"_") || name.contains(&b'='))
+}
+
+fn named_as_parquet(path: &Path) -> Option<PathBuf> {
+    (path.extension() == Some("parquet".as_ref())).then(|| path.to_owned())
+}
+
+/// What an entry below `root` stands for that cannot be looked at. A link that leads nowhere stands for its file, which
+/// is met when it is opened.
+fn file_behind(error: walkdir::Error, root: &Path) -> Result<Option<PathBuf>> {
+    let path = error.path().unwrap_or(root).to_owned();
+    if path != root && !is_data(&path) {
+        return Ok(None);
+    }
+    if let Some(above) = error.loop_ancestor() {
+        return Err(bad_input(&path, leads_in_a_circle(above)));
+    }
+    if path.is_symlink() && !path.is_dir() {
+        return Ok(named_as_parquet(&path));
+    }
+    Err(Error::io(&path)(error.into()))
 }
 
 /// Opens a file and reads its footer. Times of the type INT96 are read in seconds: in nanoseconds, those before 1677 or

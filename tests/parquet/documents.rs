@@ -531,6 +531,54 @@ fn the_scope_may_be_in_the_names_of_directories() -> TestResult {
     Ok(())
 }
 
+/// Such a file was read forty times, and with two such links without an end.
+#[cfg(unix)]
+#[test]
+fn links_in_a_circle_are_told() -> TestResult {
+    use std::os::unix::fs::symlink;
+
+    use crate::support::{LIMIT, within};
+
+    let folder = Folder::new()?;
+    fs::create_dir_all(folder.path("in/sub"))?;
+    let numbers = |numbers: [i64; 2]| Arc::new(Int64Array::from(numbers.to_vec())) as ArrayRef;
+    let keys = Arc::new(StringArray::from(vec!["a", "b"])) as ArrayRef;
+    write(
+        &folder.path("in/sub/a.parquet"),
+        vec![
+            ("key", keys),
+            ("fp", numbers([1, 2])),
+            ("fp_a", numbers([1, 5])),
+            ("fp_b", numbers([3, 5])),
+            ("distance", numbers([1, 0])),
+        ],
+    )?;
+    // These are no loops, and what is hidden is not looked at.
+    symlink("sub/a.parquet", folder.path("in/b.parquet"))?;
+    symlink("sub", folder.path("in/c"))?;
+    symlink("..", folder.path("in/sub/_hidden"))?;
+    symlink("nowhere", folder.path("in/gone"))?;
+    let ran = |arguments: &[&str]| -> Result<Ran, Box<dyn std::error::Error>> {
+        let mut command = simdb();
+        command.args(arguments).current_dir(folder.path("."));
+        Ok(Ran::from(within(LIMIT, move || command.output())?))
+    };
+    let import = ["import", "d.simdb", "in"];
+    let clusters = ["clusters", "in", "--pairs"];
+    let opened = Import::open([folder.path("in")])?;
+    assert_eq!(opened.rows(), 6);
+    assert_eq!(ran(&clusters)?.expect(0).out.lines().count(), 3);
+    for name in ["again", "more"] {
+        symlink("..", folder.path("in/sub").join(name))?;
+        for arguments in [import, clusters] {
+            ran(&arguments)?
+                .expect(2)
+                .says("again: is a link to in, in which it is itself");
+        }
+    }
+    Ok(())
+}
+
 /// In nanoseconds, times of the type INT96 that are before 1677 or after 2262 used to become others.
 #[test]
 fn times_of_int96_are_read_as_they_are() -> TestResult {
