@@ -173,13 +173,15 @@ impl Command for Arguments {
             print_bests(output, &curves);
         }
         let title = counted(corpus.len(), "document");
-        if let Some(picture) = picture {
-            picture.write(&plot(&curves, &title)?)?;
+        let mut pictures = Vec::new();
+        if let Some(picture) = &picture {
+            pictures.push((picture, plot(&curves, &title)?));
         }
-        if let Some(picture) = picture_of_distance {
+        if let Some(picture) = &picture_of_distance {
             let title = format!("Recall and false matches over the distance: {title}");
-            picture.write(&plot_over_distance(&curves, &title)?)?;
+            pictures.push((picture, plot_over_distance(&curves, &title)?));
         }
+        WholeFile::write_together(&pictures)?;
         Ok(Answer::yes_unless(rejected > 0))
     }
 }

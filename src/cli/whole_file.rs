@@ -1,6 +1,7 @@
 //! A small file that a command writes at its end: whole, or not at all. Whether it can be written is known before the
 //! work.
 
+use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -62,11 +63,35 @@ impl WholeFile {
     }
 
     /// Writes it. It has its name only when it is whole.
-    pub(super) fn write(&self, text: &str) -> Result<(), Failure> {
-        let new = self.new_file()?;
-        (&*new.file)
-            .write_all(text.as_bytes())
-            .map_err(|error| self.failed(&error))?;
+    pub(super) fn write(&self, text: String) -> Result<(), Failure> {
+        Self::write_together(&[(self, text)])
+    }
+
+    /// Writes all files or none: each is whole before the first has its name. If one cannot get its name, those before
+    /// lose theirs again, except in the place of an old file.
+    pub(super) fn write_together(files: &[(&Self, String)]) -> Result<(), Failure> {
+        let mut written = Vec::with_capacity(files.len());
+        for (file, text) in files {
+            let new = file.new_file()?;
+            (&*new.file)
+                .write_all(text.as_bytes())
+                .map_err(|error| file.failed(&error))?;
+            written.push(new);
+        }
+        for (index, new) in written.into_iter().enumerate() {
+            if let Err(failure) = files[index].0.name(new) {
+                for (file, _) in &files[..index] {
+                    if !file.replace {
+                        _ = fs::remove_file(&file.place);
+                    }
+                }
+                return Err(failure);
+            }
+        }
+        Ok(())
+    }
+
+    fn name(&self, new: NewFile) -> Result<(), Failure> {
         let existing = match self.replace {
             true => Existing::Replace,
             false => Existing::Refuse,

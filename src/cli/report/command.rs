@@ -83,7 +83,7 @@ impl Verb for Arguments {
         })?;
 
         if let Some(page) = &page {
-            page.write(&findings.to_html())?;
+            page.write(findings.to_html())?;
         }
         if output.is_json() {
             output.print_json(&findings.to_json());
