@@ -243,6 +243,12 @@ fn warn_of_labels(labels: &Labels, console: &Console) {
             counted(count, "pair")
         ));
     }
+    if labels.unjudged() > 0 {
+        console.remark(&format!(
+            "not judged: {} with a label that is neither one of same nor one of different",
+            counted(labels.unjudged(), "pair")
+        ));
+    }
 }
 
 const BANDS: [&str; 4] = [">=0.9", "0.8-0.9", "0.7-0.8", "0.5-0.7"];

@@ -1,6 +1,7 @@
 //! Labelled pairs, from a tab-separated file.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::Path;
 
 use super::corpus::Corpus;
@@ -106,7 +107,8 @@ impl Labels {
     /// # Errors
     ///
     /// [`Error::Input`], with the line, if the file cannot be read, has no pairs, lacks a column, has a bad
-    /// similarity or, without a header, an unknown label; or if no pair is of two documents of the corpus.
+    /// similarity or, without a header, an unknown label; if two lines judge a pair otherwise; or if no pair is of two
+    /// documents of the corpus.
     pub fn read(path: &Path, corpus: &Corpus, judgements: &Judgements) -> Result<Self> {
         Self::from_lines(lines_of(path)?, corpus, judgements).map_err(|(line, reason)| {
             Error::Input {
@@ -124,7 +126,7 @@ impl Labels {
     ) -> Result<Self, (Option<u64>, String)> {
         let mut labels = Self::default();
         let mut columns = None;
-        let mut seen = HashSet::new();
+        let mut seen = HashMap::new();
         for (number, line) in (1..).zip(lines) {
             let line = line.map_err(|error| at(number, format!("it cannot be read: {error}")))?;
             let fields: Vec<&str> = line.trim_end_matches('\r').split('\t').collect();
@@ -174,9 +176,25 @@ impl Labels {
                 same,
                 j4,
             };
-            if seen.insert((pair.a, pair.b)) {
-                labels.unjudged += usize::from(same.is_none());
-                labels.pairs.push(pair);
+            match seen.entry((pair.a, pair.b)) {
+                Entry::Occupied(first) => {
+                    let (line, before) = *first.get();
+                    if same != before {
+                        let (here, there) = (in_words(same), in_words(before));
+                        let [a, b] = keys;
+                        return Err(at(
+                            number,
+                            format!(
+                                "{a:?} and {b:?} are {here} here, and {there} in line {line}; keep one of the two"
+                            ),
+                        ));
+                    }
+                }
+                Entry::Vacant(free) => {
+                    free.insert((number, same));
+                    labels.unjudged += usize::from(same.is_none());
+                    labels.pairs.push(pair);
+                }
             }
         }
         labels.checked()
@@ -247,6 +265,15 @@ impl Labels {
             judged.clear();
         }
         judged
+    }
+}
+
+/// What people have said of a pair.
+fn in_words(same: Option<bool>) -> &'static str {
+    match same {
+        Some(true) => "the same",
+        Some(false) => "different",
+        None => "not judged",
     }
 }
 
@@ -371,6 +398,26 @@ mod tests {
         assert_eq!(plain.unknown_keys, [(4, "9".to_owned())]);
         assert_eq!(labels("0\t1\n")?.pairs[0].same, Some(true));
         Ok(())
+    }
+
+    /// The first line used to win, and nothing was said.
+    #[test]
+    fn lines_that_contradict_are_told() {
+        let told = |text: &str| labels(text).err();
+        assert_eq!(told("0\t1\tsame\n1\t0\tduplicate\n"), None);
+        let head = "id_a\tid_b\tlabel\n";
+        for (first, second, here, there) in [
+            ("same", "no", "different", "the same"),
+            ("0", "1", "the same", "different"),
+            ("unsure", "same", "the same", "not judged"),
+            ("same", "unsure", "not judged", "the same"),
+        ] {
+            let text = format!("{head}0\t1\t{first}\n0\t2\tsame\n1\t0\t{second}\n");
+            let reason = format!(
+                "\"1\" and \"0\" are {here} here, and {there} in line 2; keep one of the two"
+            );
+            assert_eq!(told(&text), Some((Some(4), reason)));
+        }
     }
 
     #[test]

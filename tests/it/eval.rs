@@ -5,6 +5,8 @@ use std::path::Path;
 use simdb::Scheme;
 
 use crate::support::{Folder, Ran, TestResult, bundled, real_data, run, simdb};
+#[cfg(unix)]
+use crate::support::{LIMIT, within};
 
 /// Five documents in three groups. `a` and `b` have the same text, `c` is the same without the last of its 25
 /// words: 21 of 22 shingles. `d` and `e` have nothing in common with these or with each other.
@@ -315,6 +317,67 @@ fn run_in(folder: &Folder, documents: &Path, options: &[&str]) -> std::io::Resul
 }
 
 /// Spreadsheets write a byte order mark. It made a pair of the header, whose label nobody knew.
+/// The first picture stayed when the second could not be written, so the same command then failed by the first.
+#[cfg(unix)]
+#[test]
+fn two_pictures_are_written_or_none() -> TestResult {
+    let folder = Folder::new()?;
+    documents(&folder)?;
+    let made = std::process::Command::new("mkfifo")
+        .arg(folder.path("labels"))
+        .status()?;
+    assert!(made.success());
+    let mut command = simdb();
+    command
+        .args([
+            "eval",
+            "documents.jsonl",
+            "--pairs",
+            "labels",
+            "--method",
+            "minwise-1",
+        ])
+        .args(["--plot", "first.svg", "--plot-distance", "second.svg"])
+        .current_dir(folder.path("."));
+    let running = std::thread::spawn(move || command.output());
+    let labels = folder.path("labels");
+    // It is opened when the program has found that both can be written, and asks for labels.
+    within(LIMIT, move || {
+        let mut pipe = std::fs::File::options().write(true).open(&labels)?;
+        std::fs::write(labels.with_file_name("second.svg"), "mine")?;
+        std::io::Write::write_all(&mut pipe, b"a\tb\tsame\nd\te\tdifferent\n")
+    })?;
+    let ran = Ran::from(running.join().expect("no panic")?);
+    ran.expect(2).says("second.svg: already exists");
+    assert!(!folder.path("first.svg").exists());
+    assert_eq!(std::fs::read(folder.path("second.svg"))?, b"mine");
+    Ok(())
+}
+
+#[test]
+fn labels_that_judge_nothing_are_counted() -> TestResult {
+    let folder = Folder::new()?;
+    let documents = documents(&folder)?;
+    let head = "id_a\tid_b\tlabel\n";
+    let run = |labels: &str| -> std::io::Result<Ran> {
+        folder.file("labels.tsv", format!("{head}{labels}"))?;
+        run_in(
+            &folder,
+            &documents,
+            &["--pairs", "labels.tsv", "--method", "minwise-1"],
+        )
+    };
+    run("a\tb\tsame\na\tc\tunsure\nd\te\tno\n")?
+        .expect(0)
+        .says("not judged: 1 pair with a label that is neither one of same nor one of different");
+    let ran = run("a\tb\tsame\nd\te\tno\n")?.expect(0);
+    assert!(!ran.err.contains("not judged"), "{}", ran.err);
+    run("a\tb\tsame\nb\ta\tdifferent\n")?
+        .expect(2)
+        .says("labels.tsv, line 3: \"b\" and \"a\" are different here, and the same in line 2");
+    Ok(())
+}
+
 #[test]
 fn labels_may_begin_with_a_byte_order_mark() -> TestResult {
     let folder = Folder::new()?;
