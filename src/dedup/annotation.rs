@@ -260,6 +260,22 @@ fn bytes<const COUNT: usize>(rows: &mut impl Read) -> io::Result<[u8; COUNT]> {
     Ok(bytes)
 }
 
+/// The line of a record of which nothing is said, without what was said of it before. `None` if nothing was.
+pub(super) fn without_annotation(line: &[u8]) -> Option<Vec<u8>> {
+    let is_old = |name: &str| NAMES.contains(&name);
+    let has_old = members(inside_of(line)?)
+        .into_iter()
+        .any(|member| member_name(member).is_some_and(|name| is_old(&name)));
+    has_old.then(|| with_fields(line, is_old, "")).flatten()
+}
+
+/// What is between the braces of an object.
+fn inside_of(line: &[u8]) -> Option<&[u8]> {
+    let begin = memchr::memchr(b'{', line)? + 1;
+    let end = memchr::memrchr(b'}', line)?;
+    line.get(begin..end)
+}
+
 /// The line with these fields at the end of its object. `fields` are written as JSON, with commas between them;
 /// `is_old` says of a name whether its field goes. `None` if the line is no object.
 ///
@@ -270,9 +286,9 @@ pub(super) fn with_fields(
     is_old: impl Fn(&str) -> bool,
     fields: &str,
 ) -> Option<Vec<u8>> {
+    let inside = inside_of(line)?;
     let begin = memchr::memchr(b'{', line)? + 1;
-    let end = memchr::memrchr(b'}', line)?;
-    let inside = line.get(begin..end)?;
+    let end = begin + inside.len();
     let mut written = Vec::with_capacity(line.len() + fields.len() + 1);
     written.extend_from_slice(&line[..begin]);
     let mut is_first = true;
@@ -286,7 +302,7 @@ pub(super) fn with_fields(
         is_first = false;
         written.extend_from_slice(member);
     }
-    if !is_first {
+    if !is_first && !fields.is_empty() {
         written.push(b',');
     }
     written.extend_from_slice(fields.as_bytes());
@@ -381,6 +397,31 @@ mod tests {
         let expected = r#"{"id":7,"dedup_group":1,"dedup_size":2,"dedup_survives":false,"dedup_survivor":"a\"b","dedup_distance":3,"dedup_similarity":0.88}"#;
         assert_eq!(String::from_utf8_lossy(&line), expected);
         assert_eq!(annotation.write_into(&line), Some(line));
+    }
+
+    #[test]
+    fn a_line_that_is_not_judged_loses_what_was_said_before_and_nothing_else() {
+        for (line, expected) in [
+            ("{\"a\":1,\"dedup_group\":3}\n", "{\"a\":1}\n"),
+            (
+                "{\"dedup_size\":2, \"text\" : NaN}\r\n",
+                "{ \"text\" : NaN}\r\n",
+            ),
+            ("{\"dedup_survives\":true,\"dedup_survivor\":\"}\"}", "{}"),
+        ] {
+            let written = without_annotation(line.as_bytes());
+            assert_eq!(written.as_deref(), Some(expected.as_bytes()), "{line}");
+        }
+        for line in [
+            "{ }",
+            "{\"a\":1,}",
+            "[1]",
+            "{\"a\":{\"dedup_group\":1}}",
+            "{\"dedup_group\":1",
+            "\n",
+        ] {
+            assert_eq!(without_annotation(line.as_bytes()), None, "{line}");
+        }
     }
 
     fn set(line: &str) -> Option<String> {

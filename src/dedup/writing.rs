@@ -13,7 +13,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 
-use super::annotation::{Annotation, Annotations};
+use super::annotation::{Annotation, Annotations, without_annotation};
 use super::events::{DedupEvent, DedupStep, Observe};
 use super::layout::{Layout, OutputFile};
 use super::verdicts::Removed;
@@ -441,6 +441,7 @@ impl Survivors<'_> {
         let number = open.next_number();
         let copied = match self.fate(input, number)? {
             Fate::LeftOut => open.copy_next(&mut io::sink()),
+            Fate::Copied if self.annotations.is_some() => copy_without_annotation(open, sent),
             Fate::Copied => open.copy_next(sent),
             Fate::Annotated(annotation) => self.copy_annotated(input, open, &annotation, sent),
         };
@@ -473,6 +474,49 @@ impl Survivors<'_> {
         // If nobody takes it any more, whoever took it says why.
         _ = sent.write_all(&annotated);
         Ok(copied)
+    }
+}
+
+/// Copies the next record, which could not be judged, without what was said of it before.
+fn copy_without_annotation(open: &mut Input, sent: &mut Sent) -> Result<bool> {
+    let mut unjudged = Unjudged {
+        line: Vec::new(),
+        most: open.max_record_bytes(),
+        is_long: false,
+        sent,
+    };
+    let copied = open.copy_next(&mut unjudged)?;
+    let Unjudged { line, sent, .. } = unjudged;
+    // If nobody takes it any more, whoever took it says why.
+    _ = match without_annotation(&line) {
+        Some(changed) => sent.write_all(&changed),
+        None => sent.write_all(&line),
+    };
+    Ok(copied)
+}
+
+/// A line that could not be judged. It is held, unless it is longer than records may be.
+struct Unjudged<'s> {
+    line: Vec<u8>,
+    most: usize,
+    is_long: bool,
+    sent: &'s mut Sent,
+}
+
+impl Write for Unjudged<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.is_long && self.line.len() + bytes.len() <= self.most {
+            self.line.extend_from_slice(bytes);
+            return Ok(bytes.len());
+        }
+        self.is_long = true;
+        self.sent.write_all(&mem::take(&mut self.line))?;
+        self.sent.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sent.flush()
     }
 }
 

@@ -198,6 +198,11 @@ impl Input {
         }
     }
 
+    /// The longest record.
+    pub(crate) fn max_record_bytes(&self) -> usize {
+        self.max_record_bytes
+    }
+
     /// The place before the next record.
     pub(crate) fn place(&mut self) -> Place {
         self.mark().place

@@ -260,6 +260,45 @@ fn short_texts_documents_of_a_database_and_dropped_records_have_their_places() -
     Ok(())
 }
 
+/// They were left from an earlier annotation, as if they were of this one.
+#[test]
+fn records_that_cannot_be_judged_lose_what_was_said_of_them_before() -> TestResult {
+    let folder = Folder::new()?;
+    let said = r#""dedup_group":7,"dedup_size":2,"dedup_survives":false"#;
+    let words = "one two three four five six seven eight nine ten ".repeat(3);
+    let long = "long ".repeat(9_000);
+    let input = folder.file(
+        "in.jsonl",
+        format!(
+            "{{\"id\":1,\"text\":\"{words}\",{said}}}\n{{\"id\":2,\"text\":null,{said}}}\n\n{{\"id\":3,\"text\":NaN,{said}}}\n\
+             {{\"id\":4,\"text\":\"{long}\",{said}}}\nno object\n"
+        ),
+    )?;
+    let output = folder.path("out.jsonl");
+    run!(
+        "dedup",
+        &input,
+        "-o",
+        &output,
+        "--annotate",
+        "--max-record",
+        "20k"
+    )
+    .expect(0);
+    let written = fs::read_to_string(&output)?;
+    let (first, others) = written.split_once('\n').ok_or("no line")?;
+    assert!(
+        first.contains("\"dedup_group\":1,\"dedup_size\":1"),
+        "{first}"
+    );
+    // Only of a record that is too long nothing is known.
+    let expected = format!(
+        "{{\"id\":2,\"text\":null}}\n\n{{\"id\":3,\"text\":NaN}}\n{{\"id\":4,\"text\":\"{long}\",{said}}}\nno object\n"
+    );
+    assert!(others == expected, "{others:.300}");
+    Ok(())
+}
+
 #[test]
 fn what_has_no_place_for_fields_is_refused_before_the_work() -> TestResult {
     let folder = Folder::new()?;
