@@ -46,6 +46,7 @@ mod sources;
 mod stats;
 #[cfg(feature = "parquet")]
 mod tables;
+mod temporary;
 mod times;
 mod units;
 mod uses;

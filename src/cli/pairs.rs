@@ -16,6 +16,7 @@ use super::existing_output::ensure_replaceable;
 use super::output::{Output, name_fields};
 use super::pair_output::{PairArguments, PairLines, Sides, Sink};
 use super::rejections;
+use super::temporary::cannot_keep;
 use super::verbs::Opening;
 use super::verbs::{LiveDatabase, Verb};
 
@@ -337,11 +338,12 @@ impl OtherSide {
             options = ReadOptions::ignore_field(options, field);
         }
         let mut records = output.console().records(&[path], options)?;
-        let folder = tempfile::tempdir()?;
+        let folder = tempfile::tempdir().map_err(|error| cannot_keep(&error))?;
         let options = CreateOptions::new()
             .scheme(like.scheme())
             .sketch_size(like.sketch_size());
-        let database = Database::create(folder.path().join("other.simdb"), &options)?;
+        let database = Database::create(folder.path().join("other.simdb"), &options)
+            .map_err(|error| cannot_keep(&error))?;
         let rule = Fingerprinting::new(like.scheme(), Some(like.scheme()))?;
         let rule = rule.sketch_size(like.sketch_size()).stores(true);
 
@@ -366,11 +368,8 @@ impl OtherSide {
                 }
             }
             if is_last || waiting.len() >= TOGETHER {
-                let mut txn = database.begin_write()?;
-                for document in waiting.drain(..) {
-                    txn.insert(&document)?;
-                }
-                txn.commit()?;
+                insert(&database, &waiting).map_err(|error| cannot_keep(&error))?;
+                waiting.clear();
             }
             Error::if_broken(progress.update(read.bytes_read(), read.bytes_total()))?;
             if is_last {
@@ -383,6 +382,14 @@ impl OtherSide {
             folder: Some(folder),
         })
     }
+}
+
+fn insert(database: &Database, documents: &[Document]) -> Result<(), Error> {
+    let mut txn = database.begin_write()?;
+    for document in documents {
+        txn.insert(document)?;
+    }
+    txn.commit()
 }
 
 /// What counts of a document, under a key with its number. A key for which there is no room behind the number is the

@@ -18,6 +18,7 @@ use super::arguments::{Reading, similarity_parser};
 use super::console::Console;
 use super::escaping::printable;
 use super::match_list::MatchList;
+use super::temporary::cannot_keep;
 
 /// What stands for the payloads of stored documents, instead of a file.
 const PAYLOAD: &str = "payload";
@@ -303,7 +304,7 @@ impl Texts {
     /// No texts. The file is in the folder for temporary files of the system.
     fn new() -> io::Result<Self> {
         Ok(Self {
-            file: tempfile::tempfile()?,
+            file: tempfile::tempfile().map_err(|error| cannot_be_kept(&error))?,
             written: 0,
             waiting: Vec::new(),
             places: HashMap::new(),
@@ -384,9 +385,7 @@ impl Texts {
 
     fn get(&mut self, name: &[u8]) -> io::Result<Option<String>> {
         if let Some(error) = self.failed.take() {
-            return Err(io::Error::other(format!(
-                "the temporary file for texts cannot be written: {error}"
-            )));
+            return Err(error);
         }
         let hash = self.hasher.hash_one(name);
         let mut place = self.places.get(&hash).copied().unwrap_or(NOWHERE);
@@ -415,12 +414,18 @@ impl Texts {
     fn write(&mut self) -> io::Result<()> {
         if !self.waiting.is_empty() {
             self.file.seek(SeekFrom::Start(self.written))?;
-            self.file.write_all(&self.waiting)?;
+            self.file
+                .write_all(&self.waiting)
+                .map_err(|error| cannot_be_kept(&error))?;
             self.written += self.waiting.len() as u64;
             self.waiting.clear();
         }
         Ok(())
     }
+}
+
+fn cannot_be_kept(error: &io::Error) -> io::Error {
+    io::Error::other(cannot_keep(error))
 }
 
 #[cfg(test)]

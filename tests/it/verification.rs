@@ -8,7 +8,9 @@ use simdb::{
     WriterOptions,
 };
 
-use crate::support::{Folder, Ran, TestResult, assert_sound, document, insert_all, listed, run};
+use crate::support::{
+    Folder, Ran, TestResult, assert_sound, document, insert_all, listed, run, simdb,
+};
 
 /// Documents whose payloads tell what they are like. All are near to 0.
 fn stored(folder: &Folder) -> Result<Database, Error> {
@@ -450,6 +452,34 @@ fn query_compares_texts_of_a_compressed_file() -> TestResult {
     )?;
     let ran = ask("--text", &text("said the mayor"), &html, plain)?.expect(0);
     assert!(ran.out.contains("\t1.00\ta\n"), "{}", ran.out);
+    Ok(())
+}
+
+/// The folder was not named, or the database was in its place.
+#[cfg(unix)]
+#[test]
+fn a_folder_for_temporary_files_that_cannot_be_used_is_named() -> TestResult {
+    let folder = Folder::new()?;
+    texts(&folder)?;
+    let path = folder.path("d.simdb");
+    run!("ingest", &path, folder.path("in.tsv")).expect(0);
+    let commands: [&[&str]; 2] = [
+        &[
+            "query", "d.simdb", "--key", "c", "--verify", "words", "--texts", "in.tsv",
+        ],
+        &["pairs", "d.simdb", "--with", "in.tsv"],
+    ];
+    for arguments in commands {
+        let mut command = simdb();
+        command
+            .args(arguments)
+            .env("TMPDIR", folder.path("gone"))
+            .current_dir(folder.path("."));
+        Ran::from(command.output()?)
+            .expect(2)
+            .says("gone: this folder for temporary files cannot be used: ")
+            .says("; make room there, or let TMPDIR name another one");
+    }
     Ok(())
 }
 
