@@ -7,6 +7,7 @@
 use std::time::SystemTime;
 
 use jiff::civil::DateTime;
+use jiff::fmt::temporal::Pieces;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
 
@@ -59,6 +60,15 @@ fn time_at(text: &str, here: &Here) -> Result<i64, String> {
         None => back_from(text, here)?,
     };
     let Some(time) = time else {
+        // The local time of the last day may be that of no day that is read.
+        let is_span = !text.starts_with('+') && text.parse::<Span>().is_ok();
+        if is_span || Pieces::parse(text).is_ok_and(|it| it.date().year().abs() == 9999) {
+            let (first, last) = (UnixSeconds::MIN, UnixSeconds::MAX);
+            return Err(format!(
+                "it is further away than dates are read, which is from -9999-01-03 to 9999-12-29; write Unix seconds, \
+                 from @{first} to @{last}"
+            ));
+        }
         return Err(
             "it must be a time, such as 2020-01-31, 2020-01-31T12:00, 2d, 36h, `2 weeks ago`, yesterday, or Unix \
              seconds"
@@ -141,6 +151,34 @@ mod tests {
             clock: "2026-07-15T12:00+02:00".parse::<Timestamp>()?.into(),
             zone: TimeZone::fixed(jiff::tz::offset(2)),
         })
+    }
+
+    /// They were said to be no times.
+    #[test]
+    fn the_ends_of_the_calendar_are_told() -> TestResult {
+        let here = noon()?;
+        for text in ["-009999-01-01", "19998 years ago"] {
+            let told = time_at(text, &here);
+            assert!(
+                told.as_ref().is_err_and(|it| it.contains("further away")),
+                "{text}: {told:?}"
+            );
+        }
+        let west = Here {
+            clock: here.clock,
+            zone: TimeZone::fixed(jiff::tz::offset(-2)),
+        };
+        for text in ["9999-12-31", "9999-12-31T23:59:59"] {
+            let told = time_at(text, &west);
+            assert!(
+                told.as_ref().is_err_and(|it| it.contains("further away")),
+                "{text}: {told:?}"
+            );
+        }
+        assert_eq!(time_at("@253402300799", &here), Ok(UnixSeconds::MAX));
+        assert!(time_at("+2d", &here).is_err_and(|it| it.contains("it must be a time")));
+        assert!(time_at("9998-12-31", &here).is_err_and(|it| it.contains("in the future")));
+        Ok(())
     }
 
     #[test]
