@@ -727,6 +727,45 @@ fn what_a_page_quotes_is_no_record() -> TestResult {
     Ok(())
 }
 
+/// What came behind its part made a sound page a broken one, and what it quoted a record.
+#[test]
+fn a_record_by_itself_is_bounded_by_its_part_whatever_follows() -> TestResult {
+    let html = "Content-Type: text/html";
+    let page = |i: usize| {
+        response(
+            &format!("http://a/{i}"),
+            html,
+            WORDS.repeat(i + 1).as_bytes(),
+        )
+    };
+    let forged = String::from_utf8(page(77))?;
+    let quotes = response(
+        "http://a/3",
+        html,
+        format!("<p>a\r\n\r\n{forged}b").as_bytes(),
+    );
+    let mut members = Vec::new();
+    for record in [page(0), page(1), page(2), quotes] {
+        members.extend(gzip(&record)?);
+    }
+    let no_record = gzip(b"no record here\r\n\r\n")?;
+    let filled = [&[0; 10][..], &gzip(&page(4))?].concat();
+    for (name, behind) in [("no_record", &no_record), ("filled", &filled)] {
+        let folder = Folder::new()?;
+        let input = [&members[..], behind, &gzip(&page(5))?].concat();
+        ingest(&folder, "in.warc.gz", &input)?.expect(0);
+        let found = fingerprints(&folder, "in.warc.gz")?;
+        let keys: BTreeSet<_> = found.into_iter().map(|it| it.0).collect();
+        let numbers: &[usize] = match name {
+            "filled" => &[0, 1, 2, 3, 4, 5],
+            _ => &[0, 1, 2, 3, 5],
+        };
+        let expected: BTreeSet<_> = numbers.iter().map(|i| format!("http://a/{i}")).collect();
+        assert_eq!(keys, expected, "{name}");
+    }
+    Ok(())
+}
+
 /// Each line that begins as a record does was looked at with what is behind it: a megabyte took 15 seconds.
 #[test]
 fn lines_that_begin_as_records_do_cost_no_time() -> TestResult {
@@ -739,15 +778,22 @@ fn lines_that_begin_as_records_do_cost_no_time() -> TestResult {
     let headers = flood("WARC/1.0\nWARC-Type: response\n\n");
     let within = flood("x:WARC/1.0\nWARC-Type: response\n");
     let good = response("http://a/good", html, WORDS.as_bytes());
+    // A line that begins nearly so, in a part of its own whose end tells nothing.
+    let nearly = String::from_utf8(flood("WARC/x\n"))?.replacen("Content-Length", "X", 1);
     let folder = Folder::new()?;
-    for (name, first) in [
-        ("headers.warc", headers),
-        ("within.warc", with_wrong_length(&within, -40)?),
-        ("whole.warc", bare.clone()),
-        ("cut.warc", bare[..bare.len() - 100].to_vec()),
-        ("short.warc", with_wrong_length(&bare, -40)?),
+    for (name, first, next) in [
+        ("headers.warc", headers, good.clone()),
+        (
+            "within.warc",
+            with_wrong_length(&within, -40)?,
+            good.clone(),
+        ),
+        ("whole.warc", bare.clone(), good.clone()),
+        ("cut.warc", bare[..bare.len() - 100].to_vec(), good.clone()),
+        ("short.warc", with_wrong_length(&bare, -40)?, good.clone()),
+        ("nearly.warc.gz", gzip(nearly.as_bytes())?, gzip(&good)?),
     ] {
-        let input = folder.file(name, [first, good.clone()].concat())?;
+        let input = folder.file(name, [first, next].concat())?;
         for most in ["1k", "10MB"] {
             let begun = Instant::now();
             let ran = run!("fingerprint", &input, "--max-record", most);

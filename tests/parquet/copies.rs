@@ -8,7 +8,7 @@ use std::thread;
 use arrow_array::types::Int8Type;
 use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
-use parquet::basic::{Repetition, Type as PhysicalType};
+use parquet::basic::{Encoding, Repetition, Type as PhysicalType};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{
     ByteArray, ByteArrayType, DataType, FixedLenByteArray, FixedLenByteArrayType, Int32Type, Int96,
@@ -180,6 +180,76 @@ fn values_are_copied_whatever_they_stand_for() -> TestResult {
     write(&expected, COLUMNS, &[&together])?;
     assert!(read(&both, COUNT)? == read(&expected, COUNT)?);
     Ok(())
+}
+
+/// The lengths of values were not compared with that of their column: a bit that was wrong made a copy that nobody could
+/// read, or with other values.
+#[test]
+fn values_of_another_length_than_their_column_are_damage() -> TestResult {
+    const SCHEMA: &str =
+        "message m { REQUIRED BYTE_ARRAY text (UTF8); REQUIRED FIXED_LEN_BYTE_ARRAY (8) value; }";
+    let folder = Folder::new()?;
+    let path = folder.path("in.parquet");
+    let properties = WriterProperties::builder()
+        .set_dictionary_enabled(false)
+        .set_column_encoding("value".into(), Encoding::DELTA_BYTE_ARRAY);
+    let schema = Arc::new(parse_message_type(SCHEMA)?);
+    let properties = Arc::new(properties.build());
+    let mut file = SerializedFileWriter::new(File::create(&path)?, schema, properties)?;
+    let mut group = file.next_row_group()?;
+    let texts: Vec<ByteArray> = (0..100).map(|row| text(row).into_bytes().into()).collect();
+    column::<ByteArrayType>(&mut group, &texts, None)?;
+    let value = |row: u64| (row * 0x0101_0101).to_le_bytes().to_vec();
+    let values: Vec<ByteArray> = (0..100).map(|row| value(row).into()).collect();
+    let values: Vec<_> = values.into_iter().map(FixedLenByteArray::from).collect();
+    column::<FixedLenByteArrayType>(&mut group, &values, None)?;
+    group.close()?;
+    let metadata = file.close()?;
+    let pages = metadata.row_group(0).column(1);
+    let begin = usize::try_from(pages.data_page_offset())?;
+    let end = begin + usize::try_from(pages.compressed_size())?;
+    let whole = fs::read(&path)?;
+    let output = folder.path("out.parquet");
+    let mut is_refused = 0;
+    for at in (begin..end).step_by(7) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        fs::write(&path, damaged)?;
+        let ran = run!("dedup", &path, "--output", &output);
+        match ran.code {
+            Some(0) => {
+                let values = read_values(&output)?;
+                assert!(
+                    values.len() == 100 && values.iter().all(|value| value.len() == 8),
+                    "{at}"
+                );
+                fs::remove_file(&output)?;
+            }
+            code => {
+                assert_eq!(code, Some(2), "{at}: {}", ran.err);
+                fs::remove_dir_all(folder.path("out.parquet.dedup"))?;
+                is_refused += 1;
+            }
+        }
+    }
+    assert!(is_refused > 3, "{is_refused}");
+    Ok(())
+}
+
+/// The values of the second column.
+fn read_values(path: &Path) -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> {
+    let file = SerializedFileReader::new(File::open(path)?)?;
+    let mut values = Vec::new();
+    for group in 0..file.num_row_groups() {
+        let of = file.get_row_group(group)?.get_column_reader(1)?;
+        let ColumnReader::FixedLenByteArrayColumnReader(mut of) = of else {
+            return Err("it has another type".into());
+        };
+        let mut read: Vec<FixedLenByteArray> = Vec::new();
+        of.read_records(1_000, None, None, &mut read)?;
+        values.extend(read.iter().map(|value| value.data().to_vec()));
+    }
+    Ok(values)
 }
 
 /// The first file gave all row groups the number of rows of its own: of one row each, or as many as there are.
