@@ -137,13 +137,15 @@ impl<'o> IngestReport<'o> {
 
     fn report_left(&mut self, left: &Rejected) {
         let path = path_text(&left.path);
-        let line = left.line.unwrap_or_default();
         let reason = left.reason.to_string();
-        self.complain(&format!(
-            "{path}, line {line}: the last line has no line end yet, and is no record; it is left for the next run \
-             ({reason})"
-        ));
-        self.print_input("left", &left.path, &reason, Some(line));
+        self.complain(&match left.line {
+            Some(line) => format!(
+                "{path}, line {line}: the last line has no line end yet, and is no record; it is left for the next \
+                 run ({reason})"
+            ),
+            None => format!("{left}; it is left for the next run"),
+        });
+        self.print_input("left", &left.path, &reason, left.line);
     }
 
     /// Prints an object about a line of an input, if JSON was asked for.

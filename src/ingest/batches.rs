@@ -572,7 +572,10 @@ fn may_be_cut(reason: &Reason, is_in_character: bool) -> bool {
     match reason {
         Reason::Json { problem, .. } => problem.starts_with("EOF"),
         Reason::NotUtf8 { .. } => is_in_character,
-        Reason::NoTab | Reason::Document(Error::InvalidFingerprint { .. }) => true,
+        Reason::NoTab
+        | Reason::Document(Error::InvalidFingerprint { .. })
+        // An archive has told that it was cut.
+        | Reason::Warc { .. } => true,
         _ => false,
     }
 }

@@ -27,9 +27,9 @@ pub(crate) struct Input {
     records: u64,
     last: Sample,
     ended: bool,
-    /// Whether a last line without a line end may become longer later.
+    /// Whether a last line without a line end, or a last record of a web archive that was cut, may become longer later.
     may_grow: bool,
-    /// The mark before such a line, once it was read.
+    /// The mark before it, once it was read.
     last_line: Option<Mark>,
     /// Whether the next record was read before as such a line.
     is_again: bool,
@@ -292,8 +292,12 @@ impl Input {
 
     /// Reads the next record of a web archive, and where it begins.
     fn read_warc(&mut self) -> io::Result<Option<(RawContent, Offset)>> {
+        let before = self.mark();
         let next = warc::next_record(&mut self.opened.content, self.max_record_bytes)?;
-        if next.is_some() {
+        if let Some((record, _)) = &next {
+            if self.may_grow && warc::may_be_cut(record, &mut self.opened.content) {
+                self.last_line = Some(before);
+            }
             self.opened.offset = self.opened.content.offset();
             // Its place is known again by the part of the archive, or by what is before it in the archive.
             self.last = Sample::default();

@@ -219,6 +219,15 @@ pub(super) fn next_record(
     Ok(Some((cut.content, offset)))
 }
 
+/// Whether a record that was read is the beginning of one whose rest was not written yet, as far as the end of the input
+/// tells.
+pub(super) fn may_be_cut(record: &RawContent, content: &mut Unpacked) -> bool {
+    let RawContent::Broken(reason) = record else {
+        return false;
+    };
+    [TOO_EARLY, NO_HEADER_END].contains(&&**reason) && content.look(1).is_ok_and(<[u8]>::is_empty)
+}
+
 /// Copies the next record as it is, with the empty lines around it. False at the end.
 pub(super) fn copy_record(
     content: &mut Unpacked,
@@ -295,6 +304,8 @@ const TOO_LONG: &str =
 const WRONG_END: &str = "the WARC record does not end where its Content-Length says";
 
 const TOO_EARLY: &str = "the WARC record ends too early";
+
+const NO_HEADER_END: &str = "the header of the WARC record does not end";
 
 const CUT_BY_PART: &str = "the Content-Length of the WARC record is too long: the packed part that holds the record ends before";
 
@@ -402,14 +413,18 @@ impl<'c> Cutter<'c> {
         let beginning = self.look(6)?;
         let is_record = beginning.starts_with(b"WARC/");
         let is_short = beginning.len() < 6;
+        let may_be_record = is_short && b"WARC/".starts_with(beginning);
         if is_short && let Some(error) = self.content.failure() {
             return Err(error);
+        }
+        if may_be_record {
+            return self.broken(1, NO_HEADER_END);
         }
         if !is_record {
             return self.broken(0, "there is no header of a WARC record here");
         }
         let Some(header) = self.header()? else {
-            return self.broken(1, "the header of the WARC record does not end");
+            return self.broken(1, NO_HEADER_END);
         };
         let parsed = WarcHeader(&self.content.buffered()[..header]);
         let Some(length) = parsed.length() else {

@@ -342,7 +342,7 @@ fn broken_records_are_told_with_their_place_and_the_next_ones_are_read() -> Test
     }
     let cut = [&good[..], &good[..good.len() - 40]].concat();
     ingest(&folder, "cut.warc", &cut)?.expect(0).says(&format!(
-        "offset {}: the WARC record ends too early",
+        "offset {}: the WARC record ends too early; it is left for the next run",
         good.len()
     ));
     let arc = b"filedesc://a.arc 0.0.0.0 20080430204825 text/plain 77\n1 1 Internet Archive\n";
@@ -563,6 +563,60 @@ fn a_broken_record_costs_the_same_wherever_a_run_has_stopped() -> TestResult {
                 assert_all(&folder, "stop behind what is rejected")?;
             }
         }
+    }
+    Ok(())
+}
+
+/// A run went on within the record that was being written. The record was lost, and what it quoted came into its place.
+#[test]
+fn a_record_that_is_being_written_is_read_once_it_is_whole() -> TestResult {
+    let html = "Content-Type: text/html";
+    let page = |i: usize| {
+        response(
+            &format!("http://a/{i}"),
+            html,
+            WORDS.repeat(i + 1).as_bytes(),
+        )
+    };
+    let forged = String::from_utf8(page(77))?;
+    let quotes = response(
+        "http://a/1",
+        html,
+        format!("<p>a\n{forged}b\n{forged}").as_bytes(),
+    );
+    let begin = page(0).len();
+    // What is quoted has not been written yet.
+    let most = quotes.len() - 2 * forged.len() - 20;
+    for (record, cut) in [
+        (page(1), 3),
+        (page(1), 5),
+        (page(1), 40),
+        (page(1), page(1).len() - 5),
+        (quotes.clone(), 9),
+        (quotes, most),
+    ] {
+        let whole = [page(0), record, page(2)].concat();
+        let folder = Folder::new()?;
+        let ran = ingest(&folder, "in.warc", &whole[..begin + cut])?.expect(0);
+        assert_eq!(ran.last()?["left"], 1, "cut at {cut}: {}", ran.err);
+        // Nothing is new.
+        ingest(&folder, "in.warc", &whole[..begin + cut])?.expect(0);
+        let ran = ingest(&folder, "in.warc", &whole)?.expect(0);
+        let in_all = &ran.last()?["in_all"];
+        assert_eq!(
+            (&in_all["documents"], &in_all["rejected"]),
+            (&3.into(), &0.into()),
+            "{cut}"
+        );
+        let keys: Vec<_> = fingerprints(&folder, "in.warc")?
+            .into_iter()
+            .map(|it| it.0)
+            .collect();
+        assert_eq!(
+            keys,
+            ["http://a/0", "http://a/1", "http://a/2"],
+            "cut at {cut}"
+        );
     }
     Ok(())
 }
