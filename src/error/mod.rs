@@ -8,5 +8,5 @@ mod error;
 mod wording;
 
 pub use error::{Error, ErrorKind, Holder, Result};
-#[cfg(feature = "ingest")]
+#[cfg(any(feature = "ingest", feature = "parquet"))]
 pub(crate) use wording::path_name;

@@ -324,7 +324,7 @@ impl fmt::Display for Holder {
     }
 }
 
-#[cfg(feature = "ingest")]
+#[cfg(any(feature = "ingest", feature = "parquet"))]
 /// The path as text. Bytes that are not UTF-8 are escaped as `\xff`. So that no two paths have one name, a backslash is
 /// doubled then, and wherever it does not part the folders of a path.
 pub(crate) fn path_name(path: &std::path::Path) -> String {
