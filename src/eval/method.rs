@@ -65,8 +65,8 @@ impl Default for Settings {
 /// Each text scheme is a method under its own name, such as `minwise-1`, and two more with sketches of 16 and 32 bytes,
 /// `minwise-1+sketch` and `minwise-1+sketch32`. Their thresholds are similarities. `minwise-1+sketch@0.7` has distances
 /// as thresholds, and takes only pairs whose sketches estimate a similarity of 0.7 or more. Others are `exact`,
-/// `minwise-hash`, `bottom-k`,
-/// `supershingles`, `i-match`, `i-match-k`, `random-projection`, `spotsigs`, `henzinger`, `words` and `cosine`.
+/// `minwise-hash`, `bottom-k`, `supershingles`, `i-match`, `i-match-k`, `random-projection`, `spotsigs`, `henzinger`,
+/// `words` and `cosine`.
 ///
 /// # Example
 ///

@@ -160,30 +160,33 @@ impl GroupColumns {
         }
     }
 
-    /// Writes them behind the other columns of a row group.
+    /// Writes those of some parts of a row group, in order, behind its other columns.
     pub(super) fn write(
-        self,
+        parts: &[&Self],
         group: &mut SerializedRowGroupWriter<'_, File>,
     ) -> Result<(), ParquetError> {
-        write::<Int64Type>(group, &self.groups, &self.is_said)?;
-        write::<Int64Type>(group, &self.sizes, &self.is_said)?;
-        write::<BoolType>(group, &self.survive, &self.is_said)?;
-        write::<ByteArrayType>(group, &self.survivors, &self.is_said)?;
-        write::<Int32Type>(group, &self.distances, &self.is_said)?;
-        write::<DoubleType>(group, &self.similarities, &self.has_similarity)
+        write::<Int64Type>(group, parts, |of| (&of.groups, &of.is_said))?;
+        write::<Int64Type>(group, parts, |of| (&of.sizes, &of.is_said))?;
+        write::<BoolType>(group, parts, |of| (&of.survive, &of.is_said))?;
+        write::<ByteArrayType>(group, parts, |of| (&of.survivors, &of.is_said))?;
+        write::<Int32Type>(group, parts, |of| (&of.distances, &of.is_said))?;
+        write::<DoubleType>(group, parts, |of| (&of.similarities, &of.has_similarity))
     }
 }
 
-/// Writes the next column of a row group.
+/// Writes the next column of a row group, of which each part gives the values and whether a row has one.
 fn write<T: parquet::data_type::DataType>(
     group: &mut SerializedRowGroupWriter<'_, File>,
-    values: &[T::T],
-    is_there: &[i16],
+    parts: &[&GroupColumns],
+    values_of: impl Fn(&GroupColumns) -> (&[T::T], &[i16]),
 ) -> Result<(), ParquetError> {
     let column = group.next_column()?;
     let mut column = column.expect("the file has the columns of groups");
-    column
-        .typed::<T>()
-        .write_batch(values, Some(is_there), None)?;
+    for part in parts {
+        let (values, is_there) = values_of(part);
+        column
+            .typed::<T>()
+            .write_batch(values, Some(is_there), None)?;
+    }
     column.close()
 }

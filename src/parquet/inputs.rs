@@ -155,7 +155,7 @@ fn footer_bytes(file: &File) -> u64 {
 /// The most columns that are within each other.
 const MOST_NESTED: usize = 100;
 
-fn ensure_flat(column: &parquet::schema::types::Type, most: usize) -> Result<(), ParquetError> {
+fn ensure_flat(column: &ColumnType, most: usize) -> Result<(), ParquetError> {
     let Some(left) = most.checked_sub(1) else {
         return Err(ParquetError::NYI(format!(
             "columns within more than {MOST_NESTED} others"

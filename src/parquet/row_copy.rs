@@ -3,7 +3,7 @@
 //! Rows are copied as Parquet has them: the values of each column and their levels, whatever they stand for. So a copy
 //! has what its file has, also where Arrow has no type for it.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -86,8 +86,9 @@ const MOST_FILES: usize = 64;
 #[derive(Default)]
 struct Waiting {
     parts: Vec<Part>,
+    /// The number of files that they are of.
+    files: usize,
     size: Size,
-    said: GroupColumns,
 }
 
 /// A row group of a file, and which of its rows are copied.
@@ -95,6 +96,8 @@ struct Part {
     file: Arc<Rows>,
     group: usize,
     is_kept: Vec<bool>,
+    /// What is said of these.
+    said: GroupColumns,
     /// The share of the group in the bytes of the file.
     file_bytes: u64,
 }
@@ -134,6 +137,8 @@ impl RowCopy {
         }
         // A file without rows does not say how they are packed.
         if self.begun.as_ref().is_none_or(|begun| begun.is_empty) {
+            // What has begun the same file must not write to it any more.
+            self.begun = None;
             self.begun = Some(self.begin(&file)?);
         }
         let rows = rows_of(from, &file.metadata)?;
@@ -144,17 +149,17 @@ impl RowCopy {
                 file: file.clone(),
                 group,
                 is_kept: Vec::new(),
+                said: GroupColumns::default(),
                 file_bytes: 0,
             };
-            let mut said = Vec::new();
             let last = row + metadata.num_rows().cast_unsigned();
             while row < last {
                 row += 1;
                 let fate = fate_of(row)?;
                 part.is_kept.push(!matches!(fate, RowFate::LeftOut));
                 match fate {
-                    RowFate::Copied if self.has_groups => said.push(None),
-                    RowFate::Annotated(row) if self.has_groups => said.push(Some(row)),
+                    RowFate::Copied if self.has_groups => part.said.push(None),
+                    RowFate::Annotated(row) if self.has_groups => part.said.push(Some(row)),
                     _ => {}
                 }
             }
@@ -167,20 +172,13 @@ impl RowCopy {
             };
             self.largest.rows = self.largest.rows.max(whole.rows);
             self.largest.bytes = self.largest.bytes.max(whole.bytes);
-            self.wait(part, whole, said, &mut copied)?;
+            self.wait(part, whole, &mut copied)?;
         }
         copied(bytes - shared)
     }
 
-    /// Lets the rows of a row group of this size wait, with what is said of them. If they would be too many then, those
-    /// before are written.
-    fn wait(
-        &mut self,
-        part: Part,
-        whole: Size,
-        said: Vec<Option<GroupRow>>,
-        copied: OnBytes<'_>,
-    ) -> Result<()> {
+    /// Lets the rows of a row group of this size wait. If they would be too many then, those before are written.
+    fn wait(&mut self, part: Part, whole: Size, copied: OnBytes<'_>) -> Result<()> {
         let kept = part.is_kept.iter().filter(|&&is_kept| is_kept).count() as u64;
         if kept == 0 {
             return copied(part.file_bytes);
@@ -190,21 +188,19 @@ impl RowCopy {
             rows: self.waiting.size.rows + kept,
             bytes: self.waiting.size.bytes.saturating_add(bytes as u64),
         };
-        let files: BTreeSet<_> = (self.waiting.parts.iter())
-            .map(|part| Arc::as_ptr(&part.file))
-            .collect();
         let is_much = with.rows > self.largest.rows || with.bytes > self.largest.bytes;
         let may_join = self.begun.as_ref().is_some_and(|begun| begun.may_join);
-        if is_much || !may_join || files.len() >= MOST_FILES {
+        let last = self.waiting.parts.last();
+        let is_next_file = last.is_none_or(|last| !Arc::ptr_eq(&last.file, &part.file));
+        let are_many = is_next_file && self.waiting.files == MOST_FILES;
+        if is_much || !may_join || are_many {
             self.write_waiting(copied)?;
         }
         let waiting = &mut self.waiting;
+        waiting.files += usize::from(is_next_file || waiting.parts.is_empty());
         waiting.size.rows += kept;
         waiting.size.bytes = waiting.size.bytes.saturating_add(bytes as u64);
         waiting.parts.push(part);
-        for row in said {
-            waiting.said.push(row);
-        }
         Ok(())
     }
 
@@ -230,7 +226,8 @@ impl RowCopy {
             writer.close().map_err(&failed)?;
         }
         if self.has_groups {
-            waiting.said.write(&mut group).map_err(&failed)?;
+            let said: Vec<_> = waiting.parts.iter().map(|part| &part.said).collect();
+            GroupColumns::write(&said, &mut group).map_err(&failed)?;
         }
         group.close().map_err(&failed)?;
         Ok(())

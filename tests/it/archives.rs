@@ -567,21 +567,21 @@ fn a_broken_record_costs_the_same_wherever_a_run_has_stopped() -> TestResult {
     Ok(())
 }
 
+const HTML: &str = "Content-Type: text/html";
+
+/// The page of this number.
+fn page(i: usize) -> Vec<u8> {
+    let text = WORDS.repeat(i + 1);
+    response(&format!("http://a/{i}"), HTML, text.as_bytes())
+}
+
 /// A run went on within the record that was being written. The record was lost, and what it quoted came into its place.
 #[test]
 fn a_record_that_is_being_written_is_read_once_it_is_whole() -> TestResult {
-    let html = "Content-Type: text/html";
-    let page = |i: usize| {
-        response(
-            &format!("http://a/{i}"),
-            html,
-            WORDS.repeat(i + 1).as_bytes(),
-        )
-    };
     let forged = String::from_utf8(page(77))?;
     let quotes = response(
         "http://a/1",
-        html,
+        HTML,
         format!("<p>a\n{forged}b\n{forged}").as_bytes(),
     );
     let begin = page(0).len();
@@ -784,18 +784,10 @@ fn what_a_page_quotes_is_no_record() -> TestResult {
 /// What came behind its part made a sound page a broken one, and what it quoted a record.
 #[test]
 fn a_record_by_itself_is_bounded_by_its_part_whatever_follows() -> TestResult {
-    let html = "Content-Type: text/html";
-    let page = |i: usize| {
-        response(
-            &format!("http://a/{i}"),
-            html,
-            WORDS.repeat(i + 1).as_bytes(),
-        )
-    };
     let forged = String::from_utf8(page(77))?;
     let quotes = response(
         "http://a/3",
-        html,
+        HTML,
         format!("<p>a\r\n\r\n{forged}b").as_bytes(),
     );
     let mut members = Vec::new();
