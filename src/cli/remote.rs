@@ -9,6 +9,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::answer::{Answer, Failure, chain, finish};
 use super::console::{Console, Terminal};
 use super::output::Globals;
+use super::times::{in_zone_of_client, name_of_local_zone};
 use super::verbs::{DatabaseVerb, LiveDatabase};
 use crate::serve::{
     Caller, Frame, LONGEST_UNREAD, MOST_REQUEST_BYTES, Request, VERSION, connect, identity_of,
@@ -44,7 +46,8 @@ struct Piece {
     input: usize,
 }
 
-/// Says that the output that came before a [`Frame::Confirm`] is written.
+/// Says that what came before a [`Frame::Confirm`] is written, as far as anybody reads it. Or without being asked, that
+/// nobody reads the output any more.
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 struct Written {
     written: bool,
@@ -73,10 +76,11 @@ impl<'a> Remote<'a> {
     /// Connects to the socket beside the database. `None` if nobody listens there.
     pub(super) fn connect_beside(database: &'a Path) -> Result<Option<Self>, Failure> {
         let socket = socket_beside(database).map_err(Error::io(database))?;
-        match connect(&socket) {
+        match connect_in_time(&socket) {
             Ok(stream) => Ok(Some(Self { stream, database })),
             Err(error) => match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
+                io::ErrorKind::WouldBlock => Err(Unanswered::Late.about(database)),
                 _ => Err(Error::io(&socket)(error).into()),
             },
         }
@@ -114,7 +118,8 @@ impl<'a> Remote<'a> {
         let file = fs::metadata(self.database).map_err(Error::io(self.database))?;
         let directory = std::env::current_dir()?;
         let arguments = std::env::args_os().skip(1);
-        let request = Request::new(arguments, &directory, identity_of(&file), has_input);
+        let zone = name_of_local_zone();
+        let request = Request::new(arguments, &directory, zone, identity_of(&file), has_input);
         let line = line_of(&request);
         if line.len() <= MOST_REQUEST_BYTES {
             return Ok(line);
@@ -132,6 +137,7 @@ impl<'a> Remote<'a> {
         console: &Console,
     ) -> Result<Option<Answer>, Failure> {
         let mut is_begun = false;
+        let mut is_read = true;
         let mut progress = None;
         loop {
             let frame = match answers.next(console, None) {
@@ -147,17 +153,19 @@ impl<'a> Remote<'a> {
                         self.send_standard_input()?;
                     }
                 }
-                Frame::Out(text) => match console.write(text.as_bytes()) {
-                    // Nobody reads the rest, so nobody asks for it.
+                Frame::Out(text) if is_read => match console.write(text.as_bytes()) {
+                    // What is more than an answer is done to its end, and it has an exit code.
                     Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                        return Ok(Some(Answer::Yes));
+                        is_read = false;
+                        // A line between pieces of standard input would be taken for one of these.
+                        if !has_input {
+                            self.say_written(false);
+                        }
                     }
                     written => written?,
                 },
-                Frame::Confirm(_) => {
-                    let written = line_of(&Written { written: true });
-                    (&self.stream).write_all(&written)?;
-                }
+                Frame::Out(_) => {}
+                Frame::Confirm(_) => self.say_written(true),
                 Frame::Message(message) => console.complain(&message),
                 Frame::Progress(Some((done, all, what))) => {
                     let shown = progress.get_or_insert_with(|| console.progress_of(what));
@@ -169,6 +177,11 @@ impl<'a> Remote<'a> {
                 Frame::SimdbAdmin(_) => {}
             }
         }
+    }
+
+    /// Sends [`Written`]. If the other end has gone, the next answer says so.
+    fn say_written(&self, written: bool) {
+        _ = (&self.stream).write_all(&line_of(&Written { written }));
     }
 
     fn send_standard_input(&self) -> Result<(), Failure> {
@@ -200,13 +213,29 @@ fn ensure_others_can_read(inputs: &[&Path]) -> Result<(), Failure> {
 
 /// Connects to the process that listens on a socket that the user named.
 fn connect_to(socket: &Path) -> Result<UnixStream, Failure> {
-    connect(socket).map_err(|source| {
+    connect_in_time(socket).map_err(|source| {
         let reason = match source.kind() {
-            io::ErrorKind::ConnectionRefused => "nobody listens there any more".to_owned(),
-            _ => source.to_string(),
+            io::ErrorKind::ConnectionRefused => "nobody listens there any more",
+            io::ErrorKind::WouldBlock => "who listens there lets nobody in; it may be stopped",
+            _ => &source.to_string(),
         };
         format!("{}: {reason}", socket.display()).into()
     })
+}
+
+/// Connects to a socket. If it has no room, this waits a while until it has: many may have come at once.
+fn connect_in_time(socket: &Path) -> io::Result<UnixStream> {
+    let begun = Instant::now();
+    loop {
+        match connect(socket) {
+            Err(error)
+                if error.kind() == io::ErrorKind::WouldBlock && begun.elapsed() < PATIENCE =>
+            {
+                thread::sleep(LOOK);
+            }
+            connected => return connected,
+        }
+    }
 }
 
 fn send_input(mut input: impl Read, mut stream: &UnixStream) -> io::Result<()> {
@@ -349,15 +378,18 @@ pub(crate) fn run_for_client(
     database: &Database,
     client: &Arc<Caller>,
 ) -> Result<u8, String> {
-    let command = ClientCommand::parse(request.arguments()?)?;
     let terminal = ClientTerminal {
         client: client.clone(),
         has_input: request.input,
+        is_unread: AtomicBool::new(false),
         shown: Mutex::default(),
     };
     let directory = request.directory()?;
-    let answer = command.run(database, Arc::new(terminal), Path::new(&directory));
-    Ok(answer.into())
+    in_zone_of_client(request.zone.as_deref(), || {
+        let command = ClientCommand::parse(request.arguments()?)?;
+        let answer = command.run(database, Arc::new(terminal), Path::new(&directory));
+        Ok(answer.into())
+    })?
 }
 
 /// A command of a client.
@@ -404,12 +436,36 @@ impl ClientCommand {
 struct ClientTerminal {
     client: Arc<Caller>,
     has_input: bool,
+    /// Whether nobody reads the output any more.
+    is_unread: AtomicBool,
     /// When progress was shown last, while it is shown.
     shown: Mutex<Option<Instant>>,
 }
 
+impl ClientTerminal {
+    /// Reads the line by which the client says that it has written what it was sent. Before that, it may say that nobody
+    /// reads its output any more.
+    fn read_written(&self, most: Duration) -> io::Result<bool> {
+        let line = self.client.line(MOST_LINE_BYTES, Some(most))?;
+        let Written { written } = serde_json::from_slice(&line)?;
+        self.is_unread.fetch_or(!written, Ordering::Relaxed);
+        Ok(written)
+    }
+
+    /// Whether the client has said that nobody reads its output any more.
+    fn is_unread(&self) -> bool {
+        if !self.has_input && self.client.has_sent() {
+            _ = self.read_written(Duration::ZERO);
+        }
+        self.is_unread.load(Ordering::Relaxed)
+    }
+}
+
 impl Terminal for ClientTerminal {
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        if self.is_unread() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         let text = String::from_utf8_lossy(bytes);
         let mut rest = &*text;
         while !rest.is_empty() {
@@ -422,15 +478,8 @@ impl Terminal for ClientTerminal {
 
     fn confirm(&self) -> io::Result<()> {
         self.client.send(&Frame::Confirm(true))?;
-        let line = self
-            .client
-            .line(MOST_LINE_BYTES, Some(self.client.longest_unread()))?;
-        let Written { written } = serde_json::from_slice(&line)?;
-        if written {
-            Ok(())
-        } else {
-            Err(io::ErrorKind::BrokenPipe.into())
-        }
+        while !self.read_written(self.client.longest_unread())? {}
+        Ok(())
     }
 
     fn complain(&self, message: &str) {

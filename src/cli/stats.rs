@@ -7,7 +7,6 @@ use std::thread;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
@@ -15,6 +14,7 @@ use super::escaping::printable;
 use super::output::{Output, key_fields};
 #[cfg(unix)]
 use super::remote::Remote;
+use super::times::local_zone;
 use super::units::{self, cache, told_bytes, told_count};
 use super::verbs::{self, LiveDatabase, Verb};
 use crate::inspect::{FullestPrefixes, LargestGroups, Metrics, Statistics};
@@ -514,7 +514,7 @@ fn time_text(seconds: i64) -> String {
         ..0 => "in the future".to_owned(),
         ago => format!("{} ago", span_text(ago)),
     };
-    let local = time.to_zoned(TimeZone::system());
+    let local = time.to_zoned(local_zone());
     format!("{} ({ago})", local.strftime("%Y-%m-%d %H:%M"))
 }
 

@@ -4,20 +4,58 @@
 //! What names no zone is in the local one, and a span counts back from now. A number could be a year as well as
 //! seconds, so small numbers are looked at twice.
 
+use std::cell::RefCell;
 use std::time::SystemTime;
 
 use jiff::civil::DateTime;
 use jiff::fmt::temporal::Pieces;
+#[cfg(unix)]
+use jiff::fmt::temporal::{DateTimeParser, DateTimePrinter};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
 
 use crate::UnixSeconds;
 
+thread_local! {
+    /// The zone of the client for which this thread runs a command. A parser of an argument is given its text only.
+    static ZONE_OF_CLIENT: RefCell<Option<TimeZone>> = const { RefCell::new(None) };
+}
+
+/// The local zone: that of this process, or of the client for which this thread runs a command.
+pub(super) fn local_zone() -> TimeZone {
+    let zone = ZONE_OF_CLIENT.with_borrow(Clone::clone);
+    zone.unwrap_or_else(TimeZone::system)
+}
+
+/// The name of the local zone, which other processes know too. `None` if it has none: some are only a file.
+#[cfg(unix)]
+pub(super) fn name_of_local_zone() -> Option<String> {
+    let name = DateTimePrinter::new().time_zone_to_string(&local_zone());
+    name.ok()
+}
+
+/// Runs a command in the local zone of a client. An error if no zone has this name. Without a name, the zone is that of
+/// this process.
+#[cfg(unix)]
+pub(super) fn in_zone_of_client<T>(
+    name: Option<&str>,
+    run: impl FnOnce() -> T,
+) -> Result<T, String> {
+    let zone = name.map(|name| DateTimeParser::new().parse_time_zone(name));
+    let zone = zone.transpose().map_err(|error| {
+        format!("the process that has the database open does not know your time zone: {error}")
+    })?;
+    ZONE_OF_CLIENT.set(zone);
+    let done = run();
+    ZONE_OF_CLIENT.set(None);
+    Ok(done)
+}
+
 /// Parses a time to Unix seconds.
 pub(super) fn time(text: &str) -> Result<i64, String> {
     let here = Here {
         clock: SystemTime::now(),
-        zone: TimeZone::system(),
+        zone: local_zone(),
     };
     time_at(text, &here)
 }

@@ -199,6 +199,12 @@ impl Caller {
         self.longest_unread
     }
 
+    /// Whether the client has sent something, perhaps that it sends no more. It is not read by this.
+    pub(crate) fn has_sent(&self) -> bool {
+        let sent = wait_for(&self.stream, PollFlags::IN, Some(Duration::ZERO));
+        sent.is_ok_and(|events| events.contains(PollFlags::IN))
+    }
+
     /// Reads some bytes, at least one, however long they take.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut incoming = self.incoming.lock();

@@ -22,6 +22,9 @@ pub(crate) struct Request {
     arguments: Vec<Bytes>,
     /// Where relative paths begin.
     directory: Bytes,
+    /// The name of the local time zone of the client. Without one, it is that of the process that answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) zone: Option<String>,
     /// The device and the number of the database file, so that no other database is asked.
     pub(crate) file: (u64, u64),
     /// Whether standard input follows.
@@ -109,6 +112,7 @@ impl Request {
     pub(crate) fn new(
         arguments: impl Iterator<Item = OsString>,
         directory: &std::path::Path,
+        zone: Option<String>,
         file: (u64, u64),
         input: bool,
     ) -> Self {
@@ -124,6 +128,7 @@ impl Request {
             simdb_admin: VERSION,
             arguments: arguments.map(|argument| bytes(&argument)).collect(),
             directory: bytes(directory.as_os_str()),
+            zone,
             file,
             input,
         }
@@ -150,11 +155,18 @@ mod tests {
     #[test]
     fn requests_and_answers_are_the_lines_that_are_documented() -> Result<(), String> {
         let arguments = ["get", "d.simdb", "k"].map(OsString::from);
-        let request = Request::new(arguments.into_iter(), Path::new("/tmp"), (7, 8), false);
+        let zone = Some("Europe/Berlin".to_owned());
+        let request = Request::new(
+            arguments.into_iter(),
+            Path::new("/tmp"),
+            zone,
+            (7, 8),
+            false,
+        );
         let line = line_of(&request);
         let documented = concat!(
             r#"{"simdb_admin":3,"arguments":["get","d.simdb","k"],"#,
-            r#""directory":"/tmp","file":[7,8],"input":false}"#,
+            r#""directory":"/tmp","zone":"Europe/Berlin","file":[7,8],"input":false}"#,
         );
         assert_eq!(String::from_utf8_lossy(&line).trim_end(), documented);
         assert_eq!(Request::parse(&line)?, request);
@@ -188,7 +200,13 @@ mod tests {
     fn arguments_may_be_any_bytes() -> Result<(), String> {
         use std::os::unix::ffi::OsStrExt;
         let key = std::ffi::OsStr::from_bytes(b"\xff\xfe key");
-        let request = Request::new([key.to_owned()].into_iter(), Path::new(key), (0, 0), true);
+        let request = Request::new(
+            [key.to_owned()].into_iter(),
+            Path::new(key),
+            None,
+            (0, 0),
+            true,
+        );
         let read = Request::parse(&line_of(&request))?;
         assert_eq!(
             (read.arguments()?, read.directory()?),

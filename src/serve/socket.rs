@@ -9,7 +9,8 @@ use std::path::{self, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::io::{Errno, FdFlags, fcntl_setfd, ioctl_fionbio};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use crate::error::{Error, Result};
 
@@ -26,13 +27,29 @@ pub(crate) fn identity_of(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Connects to the process that listens on a socket.
+/// Connects to the process that listens on a socket. If so many wait there to be let in that there is no room for more,
+/// that is an error of the kind `WouldBlock` at once: a process that is stopped would never let anybody in.
 pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
-    match UnixStream::connect(path) {
+    match SocketAddrUnix::new(path) {
+        Ok(address) => connect_to(&address),
         // The address of a socket has 108 bytes, and paths may be longer.
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => connect_to_long(path),
-        connected => connected,
+        Err(Errno::NAMETOOLONG) => connect_to_long(path),
+        Err(error) => Err(error.into()),
     }
+}
+
+fn connect_to(address: &SocketAddrUnix) -> io::Result<UnixStream> {
+    // A child of this process must not keep the connection. Some systems know no sockets that are made so.
+    #[cfg(target_os = "linux")]
+    let flags = SocketFlags::CLOEXEC;
+    #[cfg(not(target_os = "linux"))]
+    let flags = SocketFlags::empty();
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
+    ioctl_fionbio(&socket, true)?;
+    rustix::net::connect(&socket, address)?;
+    ioctl_fionbio(&socket, false)?;
+    Ok(socket.into())
 }
 
 /// Connects by a handle of the socket file, which has a short path.
@@ -41,7 +58,8 @@ fn connect_to_long(path: &Path) -> io::Result<UnixStream> {
     use rustix::fs::{Mode, OFlags, open};
     use std::os::fd::AsRawFd;
     let handle = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    UnixStream::connect(format!("/proc/self/fd/{}", handle.as_raw_fd()))
+    let address = SocketAddrUnix::new(format!("/proc/self/fd/{}", handle.as_raw_fd()))?;
+    connect_to(&address)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -175,10 +193,12 @@ fn ensure_free(path: &Path) -> Result<()> {
         }
         Ok(_) => {}
     }
+    let there = || io::Error::new(io::ErrorKind::AddrInUse, "another process listens there");
     let listens = match connect(path) {
-        Ok(_) => io::Error::new(io::ErrorKind::AddrInUse, "another process listens there"),
+        Ok(_) => there(),
         Err(error) => match error.kind() {
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => return Ok(()),
+            io::ErrorKind::WouldBlock => there(),
             _ => error,
         },
     };

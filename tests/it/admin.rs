@@ -960,3 +960,136 @@ fn what_a_killed_client_has_not_printed_is_not_deleted() -> TestResult {
     assert_eq!(ran.out.lines().count() as u64, 24_999 - deleted);
     Ok(())
 }
+
+/// Dates were read in the zone of the process that has the database open: what an expiry deleted depended on who had it.
+#[test]
+fn dates_are_those_of_who_asks() -> TestResult {
+    let folder = Folder::new()?;
+    let database = answering(&folder, "d.simdb")?;
+    let hours_of_the_day = (0..24).map(|hour| {
+        document(format!("seen at {hour}"), u64::MAX).with_seen(1_580_428_800 + hour * 3_600)
+    });
+    insert_all(&database, hours_of_the_day)?;
+    let path = folder.path("d.simdb");
+    let ask = |zone: &str| -> Result<_, Box<dyn std::error::Error>> {
+        let query = [
+            "query",
+            "--fingerprint",
+            "ffffffffffffffff",
+            "--limit",
+            "30",
+        ];
+        let since = ["--max-distance", "0", "--since", "2020-01-31T12:00"];
+        let answer = simdb()
+            .env("TZ", zone)
+            .args(query)
+            .args(since)
+            .arg(&path)
+            .output()?;
+        let newest = simdb().env("TZ", zone).arg("stats").arg(&path).output()?;
+        let newest = String::from_utf8(newest.stdout)?;
+        let newest = newest.lines().find(|line| line.contains("2020-"));
+        let newest = newest.map(|line| line.split(" (").next().unwrap_or(line).to_owned());
+        Ok((String::from_utf8(answer.stdout)?, newest))
+    };
+    let zones = [
+        ("Pacific/Kiritimati", 24),
+        ("Asia/Tokyo", 21),
+        ("UTC", 12),
+        ("<-05>5", 7),
+        ("Pacific/Pago_Pago", 1),
+    ];
+    let mut live = Vec::new();
+    for (zone, later) in zones {
+        let answer = ask(zone)?;
+        assert_eq!(answer.0.lines().count(), later, "{zone}");
+        live.push(answer);
+    }
+    drop(database);
+    for ((zone, _), live) in zones.into_iter().zip(live) {
+        assert_eq!(ask(zone)?, live, "{zone}");
+    }
+    Ok(())
+}
+
+/// The work ended where it was, with the exit code 0.
+#[test]
+fn a_command_whose_output_nobody_reads_does_what_it_does_at_a_closed_database() -> TestResult {
+    let folder = Folder::new()?;
+    let lines = |kind: &str| -> String {
+        let fingerprint = |i: u64| (i / 2 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (0..6_000)
+            .map(|i| format!("{kind} {i}\t{:016x}\n", fingerprint(i)))
+            .collect()
+    };
+    fs::write(folder.path("pages.tsv"), lines("page"))?;
+    fs::write(folder.path("others.tsv"), lines("other"))?;
+    let unread = |arguments: &[&str]| -> Result<Option<i32>, Box<dyn std::error::Error>> {
+        let mut child = simdb()
+            .args(arguments)
+            .current_dir(folder.path("."))
+            .stdin(fs::File::open(folder.path("others.tsv"))?)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        drop(child.stdout.take());
+        Ok(child.wait()?.code())
+    };
+    let fingerprints = ["--input-format", "fingerprints", "--batch", "100"];
+    let commands: [&[&str]; 5] = [
+        &[&["ingest", "d.simdb", "pages.tsv"][..], &fingerprints].concat(),
+        &["delete", "d.simdb", "k3", "nobody"],
+        &["get", "d.simdb", "nobody"],
+        &[&["ingest", "d.simdb", "-"][..], &fingerprints].concat(),
+        &["delete", "d.simdb", "--duplicates", "--max-distance", "0"],
+    ];
+    let mut left = Vec::new();
+    for is_live in [true, false] {
+        let mut database = Some(answering(&folder, "d.simdb")?);
+        if !is_live {
+            drop(database.take());
+        }
+        let mut codes = Vec::new();
+        for command in commands {
+            codes.push(unread(command)?);
+        }
+        drop(database);
+        let ran = run!("dump", folder.path("d.simdb")).expect(0);
+        let kept = ran
+            .out
+            .lines()
+            .filter(|line| line.contains("fingerprint"))
+            .count();
+        left.push((codes, kept));
+        fs::remove_file(folder.path("d.simdb"))?;
+    }
+    assert_eq!(left[0], left[1]);
+    Ok(())
+}
+
+/// A process that is stopped lets nobody in. Who asked waited for ever once the queue of its socket was full.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_socket_without_room_is_told() -> TestResult {
+    let folder = Folder::new()?;
+    let database = answering(&folder, "d.simdb")?;
+    let path = folder.path("d.simdb");
+    // In place of the socket of this process, one that has no room.
+    fs::remove_file(socket_of(&path))?;
+    let listener = UnixListener::bind(socket_of(&path))?;
+    rustix::net::listen(&listener, 1)?;
+    let connect = || UnixStream::connect(socket_of(&path));
+    let waiting = [connect()?, connect()?];
+    let asks = path.clone();
+    let ran = within(LIMIT, move || {
+        simdb().arg("get").arg(asks).arg("k3").output()
+    });
+    Ran::from(ran?)
+        .expect(2)
+        .says("does not answer; it may be stopped");
+    let options = simdb::ClientOptions::new().timeout(Duration::from_millis(300));
+    let refused = simdb::Client::connect(&path, &options).map(drop);
+    assert!(refused.is_err_and(|it| it.to_string().contains("no room")));
+    drop((waiting, database));
+    Ok(())
+}
