@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Cache {
     /// A number of bytes, but not more than the memory that the process may have.
     Bytes(usize),

@@ -4,9 +4,10 @@
 //! the pool meanwhile. If it holds the right to write, and that work waits for the same right, both wait for
 //! ever. The threads here do the work of one call and nothing else, and who waits only waits.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::mem;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::LazyLock;
 
 use crate::error::{Error, Result};
@@ -56,12 +57,14 @@ pub(crate) fn in_order<T: Send>(
     let queue = Queue::new(parts);
     let work = |part| queue.end_part(part, Some(work(part)));
 
-    thread::scope(|scope| {
+    let taken = thread::scope(|scope| {
         let _guard = EndsIfPanicking(&queue);
         // Without a thread, the others do its work.
         queue.start(scope, helpers, &work);
         queue.take_all(Some(&work), &mut take)
-    })
+    });
+    queue.resume_panic();
+    taken
 }
 
 /// Does the parts of some work on all cores, and gives what they find to `take` in order, while they are under way. So
@@ -80,14 +83,16 @@ pub(crate) fn stream<T: Send>(
         queue.end_part(part, worked.err().map(Err));
     };
 
-    thread::scope(|scope| {
+    let taken = thread::scope(|scope| {
         let _guard = EndsIfPanicking(&queue);
         // The calling thread only takes: it could not hand over what nobody takes.
         if queue.start(scope, cores().min(parts), &work_ahead) > 0 {
             return queue.take_all(None, &mut take);
         }
         (0..parts).try_for_each(|part| work(part, &mut |found| take(part, found)))
-    })
+    });
+    queue.resume_panic();
+    taken
 }
 
 /// Does the parts of some work on all cores, and returns their results in order.
@@ -181,6 +186,8 @@ struct Queue<T> {
     parts: usize,
     state: Mutex<State<T>>,
     changed: Condvar,
+    /// The first panic of a thread that did some of the work.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 struct State<T> {
@@ -217,6 +224,7 @@ impl<T: Send> Queue<T> {
             parts,
             state: Mutex::new(state),
             changed: Condvar::new(),
+            panic: Mutex::new(None),
         }
     }
 
@@ -231,9 +239,14 @@ impl<T: Send> Queue<T> {
         for _ in 0..threads {
             let thread = thread::Builder::new().name("simdb-parallel".to_owned());
             let spawned = thread.spawn_scoped(scope, || {
-                let _guard = EndsIfPanicking(self);
-                while let Some(part) = self.wait_for_part() {
-                    work(part);
+                let worked = catch_unwind(AssertUnwindSafe(|| {
+                    while let Some(part) = self.wait_for_part() {
+                        work(part);
+                    }
+                }));
+                if let Err(payload) = worked {
+                    self.panic.lock().get_or_insert(payload);
+                    self.end();
                 }
             });
             started += usize::from(spawned.is_ok());
@@ -332,6 +345,13 @@ impl<T: Send> Queue<T> {
         begun.last = last;
         begun.has_ended = true;
         self.changed.notify_all();
+    }
+
+    /// Goes on with the panic of a thread that did some of the work, so that it is the same wherever it came from.
+    fn resume_panic(&self) {
+        if let Some(payload) = self.panic.lock().take() {
+            resume_unwind(payload);
+        }
     }
 
     /// Ends the work: nobody wants more.
@@ -516,33 +536,40 @@ mod tests {
         assert_eq!(both(|| 1, || "two"), (1, "two"));
         for [here, aside] in [[true, false], [false, true]] {
             let works = || both(|| assert!(!here, "here"), || assert!(!aside, "aside"));
-            assert!(catch_unwind(works).is_err(), "{here}, {aside}");
+            let said = catch_unwind(works).expect_err("one of them panics");
+            let bad = if here { "here" } else { "aside" };
+            assert_eq!(said.downcast_ref(), Some(&bad));
         }
     }
 
     #[test]
     fn a_panic_of_any_part_reaches_the_caller() {
+        #[track_caller]
+        fn assert_panics_with(bad: usize, works: impl FnOnce()) {
+            let panic = catch_unwind(AssertUnwindSafe(works)).expect_err("a part panics");
+            assert_eq!(panic.downcast_ref(), Some(&format!("part {bad}")));
+        }
         for bad in [0, 1, 50, 99] {
             let panics = |part: usize| assert!(part != bad, "part {part}");
-            assert!(catch_unwind(|| map(100, panics)).is_err(), "{bad}");
+            assert_panics_with(bad, || _ = map(100, panics));
 
             let take = |part: usize, ()| {
                 panics(part);
                 Ok(())
             };
-            let taken = AssertUnwindSafe(|| in_order(100, |_| Ok(()), take));
-            assert!(catch_unwind(taken).is_err(), "{bad}");
+            let taken = || in_order(100, |_| Ok(()), take);
+            assert_panics_with(bad, || _ = taken());
 
             let work = |part: usize, hand_over: HandOver<'_, ()>| {
                 panics(part);
                 hand_over(())
             };
-            let streamed = AssertUnwindSafe(|| stream(100, work, |_, ()| Ok(())));
-            assert!(catch_unwind(streamed).is_err(), "{bad}");
+            let streamed = || stream(100, work, |_, ()| Ok(()));
+            assert_panics_with(bad, || _ = streamed());
 
             let work = |_, hand_over: HandOver<'_, ()>| hand_over(());
-            let taken = AssertUnwindSafe(|| stream(100, work, take));
-            assert!(catch_unwind(taken).is_err(), "{bad}");
+            let taken = || stream(100, work, take);
+            assert_panics_with(bad, || _ = taken());
         }
     }
 

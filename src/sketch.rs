@@ -25,6 +25,7 @@ use crate::planted::planted;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[non_exhaustive]
 pub enum SketchSize {
     /// No sketches.
     #[cfg_attr(feature = "cli", value(name = "0"))]

@@ -52,6 +52,7 @@ const AHEAD: usize = 4;
 /// assert_eq!(distances, [1, 1]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[must_use = "an iterator does nothing until it is asked"]
 pub struct Found<T> {
     here: vec::IntoIter<T>,
     /// `None` when the search has ended, and its result was given.

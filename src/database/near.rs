@@ -307,7 +307,7 @@ impl Filter {
 /// assert_eq!(snapshot.query(&most_similar)?.as_slice()[0].document.key(), b"similar");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Order {

@@ -463,6 +463,7 @@ fn answers(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Matches>> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
+#[must_use = "an iterator does nothing until it is asked"]
 pub struct Documents {
     snapshot: Snapshot,
     next: DocumentNumber,

@@ -50,7 +50,7 @@ use crate::sync::{Condvar, Mutex};
 /// assert!(database.snapshot()?.get("page")?.is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Answers {
     /// When the document is durable.
@@ -660,7 +660,10 @@ impl Mark {
 /// Runs code of a caller in the thread of the writer. A panic of it must not end the thread that others wait for. The
 /// hook of the process has printed it.
 pub(super) fn call_back(call: impl FnOnce()) {
-    _ = panic::catch_unwind(AssertUnwindSafe(call));
+    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(call)) {
+        // To drop it could panic again.
+        mem::forget(payload);
+    }
 }
 
 /// Who waits in the line before a full queue.

@@ -212,12 +212,15 @@ impl<T> Answer<T> {
 
     /// The answer, or the promise to wake the task when it is there.
     fn poll(&self, context: &Context<'_>) -> Poll<Result<T>> {
+        // This is code of the caller, which may panic.
+        let waker = context.waker().clone();
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, State::Taken) {
             State::Given(result) => Poll::Ready(result),
             State::Taken => panic!("{TAKEN}"),
-            _ => {
-                *state = State::Open(Some(context.waker().clone()));
+            before => {
+                *state = State::Open(Some(waker));
+                drop((state, before));
                 Poll::Pending
             }
         }

@@ -42,6 +42,7 @@ use crate::unix_seconds::UnixSeconds;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
+#[must_use = "a transaction that is dropped is undone"]
 pub struct WriteTxn {
     // Before the store, so that the engine's transaction ends before the engine.
     pub(super) writer: Transaction,
@@ -145,6 +146,12 @@ impl WriteTxn {
     /// The number of documents that it has stored.
     pub(crate) fn stored(&self) -> u64 {
         self.writer.reader().counters().next_document - self.first_number
+    }
+
+    /// Whether somebody else waits to write.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.writer.is_wanted()
     }
 
     /// The number that the next document gets.

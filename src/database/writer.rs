@@ -57,6 +57,7 @@ use crate::store::User;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
+#[must_use = "a writer that is dropped ends"]
 pub struct Writer {
     handle: Arc<Handle>,
 }

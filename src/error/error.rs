@@ -41,17 +41,20 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// There is no database at the path.
+    #[non_exhaustive]
     NotFound {
         /// The path.
         path: PathBuf,
     },
     /// Something exists already where a database or another result is to be made: a file, or a directory that is not
     /// empty.
+    #[non_exhaustive]
     AlreadyExists {
         /// The path.
         path: PathBuf,
     },
     /// Another process, or another handle of this one, has the database open.
+    #[non_exhaustive]
     Busy {
         /// The database.
         path: PathBuf,
@@ -59,11 +62,13 @@ pub enum Error {
         holder: Holder,
     },
     /// The file is not a simdb database, or is too damaged to be recognised as one.
+    #[non_exhaustive]
     NotSimdb {
         /// The file.
         path: PathBuf,
     },
     /// Nothing was taken out of a damaged database.
+    #[non_exhaustive]
     NotSalvaged {
         /// The damaged database.
         path: PathBuf,
@@ -71,11 +76,13 @@ pub enum Error {
         problem: &'static str,
     },
     /// The database was not closed in order, and it was opened read-only. So it cannot be recovered.
+    #[non_exhaustive]
     NeedsRecovery {
         /// The database.
         path: PathBuf,
     },
     /// The database has a format that this release does not read.
+    #[non_exhaustive]
     FormatVersion {
         /// The version of the file.
         found: u32,
@@ -83,16 +90,19 @@ pub enum Error {
         supported: u32,
     },
     /// The database uses features that this release does not know.
+    #[non_exhaustive]
     UnknownFeatures {
         /// The unknown feature bits.
         bits: u64,
     },
     /// The database holds fingerprints of a scheme that this release does not know.
+    #[non_exhaustive]
     UnknownScheme {
         /// The number of the scheme.
         number: u32,
     },
     /// No scheme has this name.
+    #[non_exhaustive]
     UnknownSchemeName {
         /// The name.
         name: String,
@@ -100,11 +110,13 @@ pub enum Error {
         known: Vec<&'static str>,
     },
     /// No plan has this name.
+    #[non_exhaustive]
     UnknownPlan {
         /// The name.
         name: String,
     },
     /// A stored row or block is missing, unreadable, or contradicts another.
+    #[non_exhaustive]
     Damaged {
         /// The table of the row.
         table: &'static str,
@@ -116,6 +128,7 @@ pub enum Error {
     /// The database was opened read-only.
     ReadOnly,
     /// The operation needs the database for itself, but snapshots or a transaction of this handle are open.
+    #[non_exhaustive]
     InUse {
         /// The number of snapshots that are open.
         snapshots: usize,
@@ -136,6 +149,7 @@ pub enum Error {
     /// [`Database::metrics`](crate::Database::metrics).
     Forked,
     /// Fingerprints of one scheme cannot be mixed with those of another.
+    #[non_exhaustive]
     SchemeMismatch {
         /// The name of the scheme of the database.
         stored: &'static str,
@@ -143,6 +157,7 @@ pub enum Error {
         given: &'static str,
     },
     /// Something was set for a new database, and the database that is there was created otherwise.
+    #[non_exhaustive]
     CreatedOtherwise {
         /// What was set, such as `max distance`.
         option: &'static str,
@@ -152,6 +167,7 @@ pub enum Error {
         given: Box<str>,
     },
     /// A time is given in another unit than Unix seconds: see [`UnixSeconds`](crate::UnixSeconds).
+    #[non_exhaustive]
     NotSeconds {
         /// The number given.
         given: i64,
@@ -163,6 +179,7 @@ pub enum Error {
     /// A text cannot be fingerprinted under the external scheme, which takes ready fingerprints only.
     ExternalScheme,
     /// A key is empty or too long.
+    #[non_exhaustive]
     KeyLength {
         /// Its length.
         bytes: usize,
@@ -170,6 +187,7 @@ pub enum Error {
         max_bytes: usize,
     },
     /// A scope is too long.
+    #[non_exhaustive]
     ScopeLength {
         /// Its length.
         bytes: usize,
@@ -177,6 +195,7 @@ pub enum Error {
         max_bytes: usize,
     },
     /// The name of a source is empty or too long.
+    #[non_exhaustive]
     SourceName {
         /// Its length.
         bytes: usize,
@@ -184,6 +203,7 @@ pub enum Error {
         max_bytes: usize,
     },
     /// A payload is too long.
+    #[non_exhaustive]
     PayloadLength {
         /// Its length.
         bytes: usize,
@@ -191,6 +211,7 @@ pub enum Error {
         max_bytes: usize,
     },
     /// A rank has too many numbers.
+    #[non_exhaustive]
     RankLength {
         /// The number of its numbers.
         numbers: usize,
@@ -198,6 +219,7 @@ pub enum Error {
         max_numbers: usize,
     },
     /// The parts of a sketch do not make one.
+    #[non_exhaustive]
     InvalidSketch {
         /// The number of its bytes. A sketch has 16 or 32.
         bytes: usize,
@@ -205,11 +227,13 @@ pub enum Error {
         shingles: u32,
     },
     /// A text is not the digits of a sketch.
+    #[non_exhaustive]
     InvalidSketchDigits {
         /// The text, cut to 70 characters.
         text: String,
     },
     /// Two sketches of different sizes cannot be compared, nor kept in one database.
+    #[non_exhaustive]
     SketchSizes {
         /// The bytes of the sketches of the database, or of the one sketch. 0 stands for none.
         stored: usize,
@@ -217,11 +241,13 @@ pub enum Error {
         given: usize,
     },
     /// A text has too many paragraphs or sentences.
+    #[non_exhaustive]
     TooManyUnits {
         /// The most it may have.
         max_units: usize,
     },
     /// A question or a document is too long to be sent to the process that has the database open.
+    #[non_exhaustive]
     RequestLength {
         /// The bytes of the request.
         bytes: usize,
@@ -233,6 +259,7 @@ pub enum Error {
         max_texts: usize,
     },
     /// An answer is too long to be sent to another process.
+    #[non_exhaustive]
     AnswerLength {
         /// The bytes of the answer.
         bytes: usize,
@@ -240,6 +267,7 @@ pub enum Error {
         max_bytes: usize,
     },
     /// A text is too long to be sent to the process that has the database open.
+    #[non_exhaustive]
     TextLength {
         /// The bytes of the text.
         given: usize,
@@ -247,6 +275,7 @@ pub enum Error {
         max: usize,
     },
     /// The weight of a feature is not above 0, or the weights of a text are too large.
+    #[non_exhaustive]
     FeatureWeight {
         /// The weight at which that was seen.
         given: f64,
@@ -256,11 +285,13 @@ pub enum Error {
     /// A least similarity or an order by similarity needs a sketch, and none is given.
     NoSketch,
     /// A document has a fingerprint, but not the sketch by which the database compares it. So nothing would find it.
+    #[non_exhaustive]
     SketchMissing {
         /// The bytes of the sketches of the database.
         bytes: usize,
     },
     /// No similarity can be as given: it is a number from 0 to 1.
+    #[non_exhaustive]
     MinSimilarity {
         /// What was given.
         given: f64,
@@ -275,11 +306,13 @@ pub enum Error {
         source: Box<Error>,
     },
     /// A max distance is larger than the number of bits of a fingerprint.
+    #[non_exhaustive]
     MaxDistance {
         /// The distance given.
         given: u32,
     },
     /// A text is not a fingerprint.
+    #[non_exhaustive]
     InvalidFingerprint {
         /// The text, cut to 40 characters.
         text: String,
@@ -294,6 +327,7 @@ pub enum Error {
         reason: String,
     },
     /// An output cannot be written.
+    #[non_exhaustive]
     Output {
         /// The path.
         path: PathBuf,
@@ -303,6 +337,7 @@ pub enum Error {
     /// An operation of this transaction failed before. So nothing of it can be committed.
     Aborted,
     /// Two documents have the same key, but all keys have to be different.
+    #[non_exhaustive]
     KeyRepeated {
         /// The key, as text.
         key: String,
@@ -313,6 +348,7 @@ pub enum Error {
     TooManyDocuments,
     /// The temporary file for documents of a transaction that do not fit into memory failed. Nothing of the
     /// transaction is stored.
+    #[non_exhaustive]
     SpillFile {
         /// The directory of the file, which has no name.
         directory: PathBuf,
@@ -320,6 +356,7 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// The disk has no room for a copy of the database.
+    #[non_exhaustive]
     NoRoom {
         /// The directory in which the file was to be written.
         directory: PathBuf,
@@ -329,11 +366,13 @@ pub enum Error {
         available: u64,
     },
     /// The file was removed or replaced while it was open. So nothing can be stored in it any more.
+    #[non_exhaustive]
     Removed {
         /// The database.
         path: PathBuf,
     },
     /// The file has several names (hard links). A compaction would replace it under one of them only.
+    #[non_exhaustive]
     SeveralNames {
         /// The database.
         path: PathBuf,
@@ -341,17 +380,20 @@ pub enum Error {
         names: u64,
     },
     /// The file belongs to another user or group, and a copy that replaces it cannot be given to them.
+    #[non_exhaustive]
     OwnerNotKept {
         /// The database.
         path: PathBuf,
     },
     /// An earlier commit could not be written, perhaps one of a merge. So the handle takes no further
     /// commits.
+    #[non_exhaustive]
     OutcomeUnknown {
         /// The reason why it could not be written.
         reason: String,
     },
     /// Nobody serves the database, or whoever does does not answer. What was not answered may be done or not.
+    #[non_exhaustive]
     NotServed {
         /// The database.
         path: PathBuf,
@@ -359,6 +401,7 @@ pub enum Error {
         reason: String,
     },
     /// An error of the process that serves the database.
+    #[non_exhaustive]
     Served {
         /// What a caller can do about it.
         kind: ErrorKind,
@@ -454,7 +497,7 @@ pub enum ErrorKind {
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Holder {
     /// This process, by another handle, or by a snapshot or transaction of one.

@@ -64,13 +64,13 @@ impl fmt::Display for Error {
                 u8::from(*transaction)
             ),
             Self::WouldDeadlock => f.write_str(
-                "this thread has a write transaction of the database open, and would wait for itself: end that \
-                 transaction first, or use it",
+                "this thread would wait for itself: it has a write transaction of the database open, or was called by a \
+                 writer or a compaction: end the transaction first, or use it; what was called asks another thread",
             ),
             Self::WriterClosed => {
                 f.write_str("the writer is closed, and the submission was not done: start a new writer")
             }
-            Self::Closed => f.write_str("the database was closed by `Database::close`; open it again"),
+            Self::Closed => f.write_str("the database or the client was closed by `close`; open it, or connect, again"),
             Self::Reopened => f.write_str(
                 "the database was opened again after this snapshot was taken, and the snapshot cannot be read any \
                  more: take a new one",

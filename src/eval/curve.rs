@@ -14,6 +14,7 @@ use super::method::Scale;
 /// assert_eq!(Band::default().recall(), None);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Band {
     /// The pairs in the band.
     pub pairs: u64,
@@ -47,6 +48,7 @@ impl Band {
 /// assert_eq!(verdicts.f1(), Some(0.75));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Verdicts {
     /// Those that people call the same.
     pub same: Band,
@@ -88,6 +90,7 @@ impl Verdicts {
 /// assert_eq!(point.false_per_million(), Some(2.0));
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Point {
     /// The largest distance that matches, or the least similarity or number of equal parts.
     pub threshold: f64,
@@ -121,6 +124,7 @@ impl Point {
 ///
 /// See the example of [`Curve`].
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct EstimateError {
     /// The pairs. A pair with a text that is too short for an estimate is not among them.
     pub pairs: u64,
@@ -169,6 +173,7 @@ impl EstimateError {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Curve {
     /// The name of the method.
     pub method: String,

@@ -2,6 +2,7 @@
 //! batch, together with the places up to which the inputs were read.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use std::{mem, thread};
@@ -57,8 +58,12 @@ pub(super) struct Batches<'i> {
 /// A batch is committed when its oldest record is so old, however few there are. With the commit itself, that makes a
 /// second at most.
 const OLDEST: Duration = Duration::from_millis(800);
+/// The same if somebody else waits to write: a slow input keeps nobody waiting.
+const OLDEST_IF_WANTED: Duration = Duration::from_millis(40);
 /// How often it is asked whether the ingestion is to end.
 const LOOK: Duration = Duration::from_millis(100);
+/// How often it is asked whether somebody else waits to write, while a batch is open.
+const LOOK_IF_OPEN: Duration = Duration::from_millis(20);
 /// So many units are inserted together.
 const UNITS_TOGETHER: usize = 1024;
 
@@ -132,13 +137,15 @@ impl<'i> Batches<'i> {
         self.take_all(&chunks)
     }
 
-    fn take_all(&mut self, chunks: &mpsc::Receiver<Result<Vec<Step>>>) -> Result<()> {
+    fn take_all(&mut self, chunks: &Ahead<Step>) -> Result<()> {
         while !self.settings.stop.is_asked() {
-            match chunks.recv_timeout(self.left_to_wait().min(LOOK)) {
-                // The reading was stopped. What was read is committed.
-                Ok(Err(Error::Interrupted)) => break,
+            match chunks.recv_timeout(self.next_look()) {
                 Ok(chunk) => {
-                    let chunk = chunk?;
+                    let chunk = match chunk.unwrap_or_else(|panic| resume_unwind(panic)) {
+                        // The reading was stopped. What was read is committed.
+                        Err(Error::Interrupted) => break,
+                        chunk => chunk?,
+                    };
                     if chunk.is_empty() {
                         break;
                     }
@@ -150,10 +157,7 @@ impl<'i> Batches<'i> {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                // The last thing the thread sends is an empty chunk or an error, unless it panics.
-                Err(RecvTimeoutError::Disconnected) => {
-                    panic!("the thread that reads the input has panicked")
-                }
+                Err(RecvTimeoutError::Disconnected) => unreachable!("{LAST}"),
             }
             if self.left_to_wait().is_zero() {
                 self.commit()?;
@@ -167,10 +171,22 @@ impl<'i> Batches<'i> {
 
     /// How long the batch may wait for more records.
     fn left_to_wait(&self) -> Duration {
-        match self.oldest {
-            Some(oldest) => OLDEST.saturating_sub(oldest.elapsed()),
-            None => Duration::MAX,
-        }
+        let Some(oldest) = self.oldest else {
+            return Duration::MAX;
+        };
+        let is_wanted = self.txn.as_ref().is_some_and(WriteTxn::is_wanted);
+        let most = if is_wanted { OLDEST_IF_WANTED } else { OLDEST };
+        most.saturating_sub(oldest.elapsed())
+    }
+
+    /// How long to wait for more records before all is looked at again.
+    fn next_look(&self) -> Duration {
+        let look = if self.txn.is_some() {
+            LOOK_IF_OPEN
+        } else {
+            LOOK
+        };
+        self.left_to_wait().min(look)
     }
 
     fn take_chunk(&mut self, chunk: Vec<Step>) -> Result<()> {
@@ -591,30 +607,33 @@ fn ends_in_character(content: &RawContent) -> bool {
 /// Reads on another thread, and parses and fingerprints on yet another, each a few chunks ahead. So to unpack what is
 /// packed, which one thread has to do, does not keep the others waiting. The last thing that is sent is an empty chunk
 /// or an error.
-fn read_ahead(mut records: Records, taker: Taker) -> Result<mpsc::Receiver<Result<Vec<Step>>>> {
+fn read_ahead(mut records: Records, taker: Taker) -> Result<Ahead<Step>> {
     let chunks = sent_ahead(move || records.next_raw_chunk())?;
     sent_ahead(move || {
-        // The last thing it sends is an empty chunk or an error, unless it panics.
-        let chunk = chunks
-            .recv()
-            .expect("the thread that reads the input goes on to its end")?;
+        let chunk = chunks.recv().expect(LAST);
+        let chunk = chunk.unwrap_or_else(|panic| resume_unwind(panic))?;
         Ok(parallel::map_each(chunk, |raw| taker.step(raw)))
     })
 }
 
+/// The chunks that another thread makes. The last is empty, or an error, or the panic of that thread.
+type Ahead<T> = mpsc::Receiver<thread::Result<Result<Vec<T>>>>;
+
+const LAST: &str = "nothing is asked for behind the last chunk";
+
 /// Makes chunks on another thread, a few ahead, up to an empty one or an error.
 fn sent_ahead<T: Send + 'static>(
     mut next: impl FnMut() -> Result<Vec<T>> + Send + 'static,
-) -> Result<mpsc::Receiver<Result<Vec<T>>>> {
+) -> Result<Ahead<T>> {
     let (sender, receiver) = mpsc::sync_channel(2);
     // The thread is not joined. It may wait for standard input for ever after the receiver is dropped.
     thread::Builder::new()
         .name("simdb-read".to_owned())
         .spawn(move || {
             loop {
-                let chunk = next();
-                let has_ended = chunk.as_ref().map_or(true, Vec::is_empty);
-                if sender.send(chunk).is_err() || has_ended {
+                let chunk = catch_unwind(AssertUnwindSafe(&mut next));
+                let goes_on = matches!(&chunk, Ok(Ok(chunk)) if !chunk.is_empty());
+                if sender.send(chunk).is_err() || !goes_on {
                     break;
                 }
             }

@@ -39,7 +39,8 @@ use crate::source::{Ignored, Numbers, Place, Source, SourceRecord, Totals};
 /// assert_eq!(documents_read, [1, 0, 1]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Reread {
     /// None: reading goes on where it stopped.
     #[default]

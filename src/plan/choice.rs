@@ -25,7 +25,8 @@ use crate::fingerprint::Fingerprint;
 /// }
 /// assert!(tables[0] < tables[1]);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Prefer {
     /// The fewest tables.

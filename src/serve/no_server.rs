@@ -12,6 +12,7 @@ pub(crate) fn ensure_free_beside(_: &Path) -> Result<()> {
 
 /// What answers other processes, which needs a system of the Unix family.
 #[derive(Debug)]
+#[must_use = "the database is served until this is dropped"]
 pub struct Server(Infallible);
 
 impl Server {
@@ -26,7 +27,6 @@ impl Server {
     }
 
     /// Ends all requests, and lets nobody else in, as soon as `stop` says so.
-    #[must_use]
     pub fn stop_when(self, _: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self
     }

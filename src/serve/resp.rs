@@ -30,7 +30,19 @@ pub(crate) struct RequestParts {
 }
 
 /// Finds the request with which the bytes begin. `None` if it is not whole yet. Says what is wrong if it can be none.
+///
+/// An empty line is a request of no texts, as it is in Redis. Some clients send one before a request.
 pub(crate) fn find_request(bytes: &[u8]) -> Result<Option<RequestParts>, String> {
+    match bytes {
+        b"\r" => return Ok(None),
+        [b'\r', b'\n', ..] => {
+            return Ok(Some(RequestParts {
+                arguments: SmallVec::new(),
+                length: 2,
+            }));
+        }
+        _ => {}
+    }
     let Some((count, mut at)) = length_at(bytes, 0, b'*', MOST_ARGUMENTS)? else {
         return Ok(None);
     };

@@ -33,8 +33,10 @@ use crate::process::Kept;
 const MOST_INCOMING: usize = 1 << 20;
 /// A client that has so many bytes of answers to read is asked for no more requests.
 const MOST_UNSENT: usize = 16 << 20;
-/// The most requests that wait for one commit.
+/// The most requests of a client that wait for one commit.
 const MOST_PENDING: usize = 10_000;
+/// As many of them as wait at first. Verdicts wait with their matches, and these may be long.
+const FIRST_PENDING: usize = 128;
 /// After this time without a request, a client does not keep the writer any more.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -49,6 +51,8 @@ pub(super) struct RespSession<'s> {
     incoming: Vec<u8>,
     outgoing: Outgoing,
     pending: VecDeque<Pending>,
+    /// So many requests wait for one commit: as many as had answers of [`MOST_UNSENT`] bytes, by those that came last.
+    most_pending: usize,
     writer: Option<SharedWriter>,
     /// Whether the client sends nothing more.
     is_at_end: bool,
@@ -76,6 +80,7 @@ impl<'s> RespSession<'s> {
             stream,
             incoming,
             pending: VecDeque::new(),
+            most_pending: FIRST_PENDING,
             writer: None,
             is_at_end: false,
             ends: false,
@@ -220,7 +225,7 @@ impl<'s> RespSession<'s> {
                 }
             }
         }
-        if self.pending.len() >= MOST_PENDING {
+        if self.pending.len() >= self.most_pending {
             self.settle()?;
         }
         Ok(())
@@ -328,6 +333,7 @@ impl<'s> RespSession<'s> {
 
     /// Waits until everything that was submitted is durable, and answers it.
     fn settle(&mut self) -> Result<(), Ended> {
+        let (count, before) = (self.pending.len(), self.outgoing.unsent());
         while let Some(pending) = self.pending.pop_front() {
             match pending {
                 Pending::Verdict(ticket) => self.outgoing.verdict(ticket.wait())?,
@@ -339,6 +345,11 @@ impl<'s> RespSession<'s> {
                     self.outgoing.answers.error(refusal.code, &refusal.message);
                 }
             }
+        }
+        if count > 0 {
+            let bytes_each = (self.outgoing.unsent() - before).div_ceil(count).max(1);
+            let most = (2 * self.most_pending).min(MOST_PENDING);
+            self.most_pending = (MOST_UNSENT / bytes_each).clamp(1, most);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::io::{self, Read as _};
+use std::mem;
 use std::net::Shutdown;
 use std::ops::ControlFlow;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -75,6 +76,7 @@ pub(crate) type RunCommand = fn(&Request, &Database, &Arc<Caller>) -> Result<u8,
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
+#[must_use = "the database is served until this is dropped"]
 pub struct Server {
     sessions: Arc<Sessions>,
     path: PathBuf,
@@ -126,7 +128,6 @@ impl Server {
     ///
     /// So a program that was asked to end is not kept by a request, whatever it does: one that compacts the database
     /// has the turn to write for minutes.
-    #[must_use]
     pub fn stop_when(self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.sessions.stop_when(stop);
         self
@@ -320,7 +321,20 @@ impl Sessions {
 
     /// Whether all requests are to end.
     pub(super) fn is_closing(&self) -> bool {
-        self.is_closing.load(Ordering::Acquire) || self.stop.get().is_some_and(|stop| stop())
+        self.is_closing.load(Ordering::Acquire) || self.is_asked_to_stop()
+    }
+
+    /// Whether the function of the program says so. If it panics, that is an answer too: the thread that lets clients in
+    /// must not end by it.
+    fn is_asked_to_stop(&self) -> bool {
+        let Some(stop) = self.stop.get() else {
+            return false;
+        };
+        catch_unwind(AssertUnwindSafe(stop)).unwrap_or_else(|payload| {
+            // To drop it could panic again.
+            mem::forget(payload);
+            true
+        })
     }
 
     /// Ends all requests as soon as `stop` says so. The first one stays.
@@ -334,8 +348,10 @@ impl Sessions {
 
     /// Lets a client in. Gives the stream back if there are too many.
     fn enter(self: &Arc<Self>, stream: Kept<UnixStream>) -> Result<Session, Kept<UnixStream>> {
+        let is_asked_to_stop = self.is_asked_to_stop();
         let mut clients = self.clients.lock();
-        if clients.streams.len() >= most_clients() || self.is_closing() || self.is_draining() {
+        let is_closing = is_asked_to_stop || self.is_closing.load(Ordering::Acquire);
+        if clients.streams.len() >= most_clients() || is_closing || self.is_draining() {
             return Err(stream);
         }
         let stream = Arc::new(stream);

@@ -193,7 +193,7 @@ fn ensure_free(path: &Path) -> Result<()> {
         }
         Ok(_) => {}
     }
-    let there = || io::Error::new(io::ErrorKind::AddrInUse, "another process listens there");
+    let there = || io::Error::new(io::ErrorKind::AddrInUse, "somebody listens there already");
     let listens = match connect(path) {
         Ok(_) => there(),
         Err(error) => match error.kind() {

@@ -9,6 +9,7 @@
 //! Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, sections 3 and 4.
 
 use super::tables::{Compared, cheapest, cut};
+use crate::fingerprint::Fingerprint;
 use crate::plural::counted;
 
 /// The sides of a join.
@@ -58,12 +59,12 @@ pub struct SqlJob {
 const LEAST_BOUND: f64 = 2000.0;
 
 impl SqlJob {
-    /// A job for this many documents: all pairs of them within a distance.
+    /// A job for this many documents: all pairs of them within a distance. No distance is larger than 64.
     pub fn new(documents: u64, max_distance: u32) -> Self {
         Self {
             work: SqlWork::SelfJoin,
             documents,
-            max_distance,
+            max_distance: max_distance.min(Fingerprint::BITS),
             ids: false,
             most_of_key: None,
         }

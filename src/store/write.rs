@@ -243,6 +243,12 @@ impl Transaction {
         turn.commit_transaction(change)
     }
 
+    /// Whether somebody else waits to write.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.turn.is_wanted()
+    }
+
     /// Refuses a transaction in which an operation stopped half-way. Every operation begins with this. So it
     /// is known which thread has the transaction.
     pub(crate) fn ensure_whole(&self) -> Result<()> {

@@ -30,7 +30,7 @@ use super::unicode::{normalize, tokens};
 /// // The product of the counts is 2 + 1 + 1 = 4, the lengths are the roots of 8 and 4.
 /// assert_eq!(TextMeasure::Cosine.of(a, b), 4.0 / 32.0_f64.sqrt());
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum TextMeasure {

@@ -32,7 +32,7 @@ use super::html::{Syntax, visible_paragraphs};
 /// # References
 ///
 /// Unicode Standard Annex #29, Unicode Text Segmentation: sentence boundaries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Unit {

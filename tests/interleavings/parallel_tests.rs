@@ -59,8 +59,10 @@ fn stream_in_order() {
 /// Fails at this part.
 fn fails_at(bad: usize, part: usize) -> Result<usize> {
     if part == bad {
-        Err(Error::KeyRepeated {
-            key: part.to_string(),
+        Err(Error::Input {
+            source_name: part.to_string(),
+            line: None,
+            reason: "bad".to_owned(),
         })
     } else {
         Ok(part)
@@ -78,14 +80,14 @@ fn failures() {
             Ok(())
         },
     );
-    assert!(matches!(failed, Err(Error::KeyRepeated { key }) if key == "3"));
+    assert!(matches!(failed, Err(Error::Input { source_name, .. }) if source_name == "3"));
     assert_eq!(taken, 3);
     let stopped = parallel::stream(
         6,
         |part, find| (0..FOUND).try_for_each(|_| find(part)),
         |part, _| fails_at(1, part).map(drop),
     );
-    assert!(matches!(stopped, Err(Error::KeyRepeated { key }) if key == "1"));
+    assert!(matches!(stopped, Err(Error::Input { source_name, .. }) if source_name == "1"));
     let failed = parallel::stream(
         6,
         |part, find| {
@@ -94,5 +96,5 @@ fn failures() {
         },
         |_, _| Ok(()),
     );
-    assert!(matches!(failed, Err(Error::KeyRepeated { key }) if key == "2"));
+    assert!(matches!(failed, Err(Error::Input { source_name, .. }) if source_name == "2"));
 }

@@ -104,13 +104,13 @@ fn an_error_of_a_search_is_the_last_that_its_iterator_gives() -> TestResult {
     let mut pairs = snapshot.pairs(65).into_iter();
     assert!(matches!(
         pairs.next(),
-        Some(Err(Error::MaxDistance { given: 65 }))
+        Some(Err(Error::MaxDistance { given: 65, .. }))
     ));
     assert!(pairs.next().is_none() && pairs.next().is_none());
     let mut clusters = snapshot.each_cluster(&Clustering::new().near(65));
     assert!(matches!(
         clusters.next(),
-        Some(Err(Error::MaxDistance { given: 65 }))
+        Some(Err(Error::MaxDistance { given: 65, .. }))
     ));
     assert!(clusters.next().is_none());
     Ok(())

@@ -349,7 +349,7 @@ fn deletion_keeps_the_survivors_and_nothing_else_of_a_cluster() -> TestResult {
     let deleted = database.delete_duplicates_with(&clustering, |event| {
         match event {
             DeletionEvent::Duplicate(it) => _ = told.insert(text(it.document.key())),
-            DeletionEvent::Committed { deleted } => committed = deleted,
+            DeletionEvent::Committed { deleted, .. } => committed = deleted,
             _ => {}
         }
         ControlFlow::Continue(())
@@ -391,7 +391,7 @@ fn documents_that_change_meanwhile_stay() -> TestResult {
     let mut was_changed = false;
     let deleted = database.delete_duplicates_with(&Clustering::new().near(1), |event| {
         // After everything was read: a duplicate comes again with other content, and a survivor goes.
-        if let DeletionEvent::Progress { done, all } = event
+        if let DeletionEvent::Progress { done, all, .. } = event
             && done == all
             && !was_changed
             && done >= 6

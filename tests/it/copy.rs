@@ -122,7 +122,7 @@ fn compaction_with_another_plan_keeps_every_document_and_every_answer() -> TestR
     let mut documents = all(&database)?;
     let before = database.snapshot()?;
     assert!(
-        matches!(database.compact_with_plan("3x3", go_on), Err(Error::UnknownPlan { name }) if name == "3x3")
+        matches!(database.compact_with_plan("3x3", go_on), Err(Error::UnknownPlan { name, .. }) if name == "3x3")
     );
     for plan in ["6x21", "14x32", "2x32", "4x16"] {
         let mut told = (0, 0);

@@ -49,7 +49,8 @@ fn what_is_set_and_stored_otherwise_is_refused_by_name() -> TestResult {
         other,
         Err(Error::SchemeMismatch {
             stored: "simhash-1",
-            given: "minwise-1"
+            given: "minwise-1",
+            ..
         })
     ));
 

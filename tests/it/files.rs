@@ -74,7 +74,7 @@ fn creation_never_touches_an_existing_file() -> TestResult {
     let too_far = CreateOptions::new().max_distance(65);
     assert!(matches!(
         Database::create(folder.path("d.simdb"), &too_far),
-        Err(Error::MaxDistance { given: 65 })
+        Err(Error::MaxDistance { given: 65, .. })
     ));
     let names: Vec<_> = fs::read_dir(folder.path(""))?
         .map(|entry| entry.map(|it| it.file_name()))
@@ -193,13 +193,13 @@ fn other_format_versions_and_features_are_refused_by_name() -> TestResult {
         set_format(other, 0)?;
         let opened = open(&folder.path("d.simdb"));
         assert!(
-            matches!(opened, Err(Error::FormatVersion { found, supported: 8 }) if found == other)
+            matches!(opened, Err(Error::FormatVersion { found, supported: 8, .. }) if found == other)
         );
     }
     set_format(8, 8)?;
     assert!(matches!(
         open(&folder.path("d.simdb")),
-        Err(Error::UnknownFeatures { bits: 8 })
+        Err(Error::UnknownFeatures { bits: 8, .. })
     ));
     set_format(8, 0)?;
     assert_sound(&open(&folder.path("d.simdb"))?)?;
@@ -216,7 +216,7 @@ fn files_of_earlier_versions_are_refused_by_name() -> TestResult {
         GzDecoder::new(fs::File::open(packed)?).read_to_end(&mut whole)?;
         let path = folder.file("old.simdb", &whole)?;
         let refused = open(&path);
-        let is_right = matches!(refused, Err(Error::FormatVersion { found, supported: 8 }) if found == version);
+        let is_right = matches!(refused, Err(Error::FormatVersion { found, supported: 8, .. }) if found == version);
         assert!(is_right, "{refused:?}");
         run!("stats", &path)
             .expect(2)

@@ -510,7 +510,7 @@ fn documents_out_of_bounds_are_refused_and_the_transaction_goes_on() -> TestResu
     let far = Policy::link().near(65);
     assert!(matches!(
         txn.insert_if_new(&document("k", 1), &far),
-        Err(Error::MaxDistance { given: 65 })
+        Err(Error::MaxDistance { given: 65, .. })
     ));
     txn.insert(&document([0xff; 4_096], 1))?;
     txn.commit()?;
@@ -518,7 +518,7 @@ fn documents_out_of_bounds_are_refused_and_the_transaction_goes_on() -> TestResu
     let query = Query::new(Fingerprint::from_bits(1)).near(65);
     assert!(matches!(
         database.snapshot()?.query(&query),
-        Err(Error::MaxDistance { given: 65 })
+        Err(Error::MaxDistance { given: 65, .. })
     ));
     Ok(())
 }
@@ -570,7 +570,8 @@ fn check_needs_the_database_for_itself() -> TestResult {
             refused,
             Err(Error::InUse {
                 snapshots: 2,
-                transaction: false
+                transaction: false,
+                ..
             })
         ),
         "{refused:?}"
@@ -588,7 +589,8 @@ fn check_needs_the_database_for_itself() -> TestResult {
             refused,
             Err(Error::InUse {
                 snapshots: 0,
-                transaction: true
+                transaction: true,
+                ..
             })
         ),
         "{refused:?}"

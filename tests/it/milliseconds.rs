@@ -23,7 +23,8 @@ fn is_refused<T>(done: simdb::Result<T>) -> bool {
         Some(Error::NotSeconds {
             given: MILLISECONDS,
             unit: "milliseconds",
-            seconds: 1_700_000_000
+            seconds: 1_700_000_000,
+            ..
         })
     )
 }

@@ -172,7 +172,7 @@ fn a_commit_to_a_file_that_was_removed_or_replaced_is_refused() -> TestResult {
         }
         let refused = txn.commit();
         assert!(
-            matches!(&refused, Err(Error::Removed { path: named }) if *named == path),
+            matches!(&refused, Err(Error::Removed { path: named, .. }) if *named == path),
             "{refused:?}"
         );
         // Reading goes on, and a backup saves what was committed.

@@ -293,7 +293,8 @@ fn texts_without_units_and_with_too_many() -> TestResult {
     assert!(matches!(
         refused,
         Err(Error::TooManyUnits {
-            max_units: 1_048_576
+            max_units: 1_048_576,
+            ..
         })
     ));
     // As many as there may be, nearly all of them equal.

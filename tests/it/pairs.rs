@@ -320,7 +320,7 @@ fn a_least_similarity_leaves_out_pairs_that_only_look_near() -> TestResult {
     // What cannot be asked.
     assert!(matches!(
         snapshot.pairs(65).run(|_| ControlFlow::Continue(())),
-        Err(Error::MaxDistance { given: 65 })
+        Err(Error::MaxDistance { given: 65, .. })
     ));
     for wrong in [-0.1, 1.1, f64::NAN] {
         let refused = snapshot
@@ -418,6 +418,7 @@ fn until(search: &Pairs, most: usize) -> simdb::Result<Given> {
                 done,
                 all,
                 position,
+                ..
             } => {
                 is_whole = done == all;
                 if reached.as_ref().is_none_or(|(known, _)| *known != position) {
@@ -912,7 +913,7 @@ fn sketches_of_other_sizes_are_not_compared() -> TestResult {
         assert_eq!(run(Near::within(3)).is_ok(), bytes == 0);
         let refused = run(Near::within(3).min_similarity(0.5));
         let expected =
-            matches!(refused, Err(Error::SketchSizes { stored: 16, given }) if given == bytes);
+            matches!(refused, Err(Error::SketchSizes { stored: 16, given, .. }) if given == bytes);
         assert!(expected, "{refused:?}");
     }
     Ok(())

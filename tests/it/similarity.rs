@@ -108,7 +108,8 @@ fn a_similarity_cannot_be_asked_for_without_sketches() -> TestResult {
         refused(large),
         Some(Error::SketchSizes {
             stored: 16,
-            given: 32
+            given: 32,
+            ..
         })
     ));
     for given in [-0.1, 1.1, f64::NAN] {
@@ -129,7 +130,8 @@ fn a_similarity_cannot_be_asked_for_without_sketches() -> TestResult {
         txn.insert(&large),
         Err(Error::SketchSizes {
             stored: 16,
-            given: 32
+            given: 32,
+            ..
         })
     ));
     assert!(

@@ -17,9 +17,11 @@ const TEXT: &str =
     "The ferry to the island leaves at six in the morning and takes two hours, except in winter.";
 
 fn is_refused<T>(done: simdb::Result<T>) -> bool {
-    let is = |error: &Error| matches!(error, Error::SketchMissing { bytes: 16 });
+    let is = |error: &Error| matches!(error, Error::SketchMissing { bytes: 16, .. });
     match done {
-        Err(Error::InBatch { index: 1, source }) => is(&source),
+        Err(Error::InBatch {
+            index: 1, source, ..
+        }) => is(&source),
         Err(error) => is(&error),
         Ok(_) => false,
     }

@@ -231,7 +231,8 @@ fn a_document_out_of_bounds_is_named_by_its_index() -> TestResult {
         bad.validate(),
         Err(Error::ScopeLength {
             bytes: 256,
-            max_bytes: 255
+            max_bytes: 255,
+            ..
         })
     ));
     let batch: Vec<Document> = vec![document("a", 7), bad, document("", 3)];
@@ -239,7 +240,10 @@ fn a_document_out_of_bounds_is_named_by_its_index() -> TestResult {
     let refused = txn
         .insert_batch_if_new(&batch, &simdb::Policy::link())
         .expect_err("it is out of bounds");
-    let Error::InBatch { index: 1, source } = &refused else {
+    let Error::InBatch {
+        index: 1, source, ..
+    } = &refused
+    else {
         panic!("{refused:?}")
     };
     assert!(matches!(**source, Error::ScopeLength { .. }));

@@ -391,7 +391,7 @@ fn a_document_out_of_bounds_fails_alone() -> TestResult {
         "{answers:?}"
     );
     assert!(
-        matches!(answers[2], Err(Error::MaxDistance { given: 65 })),
+        matches!(answers[2], Err(Error::MaxDistance { given: 65, .. })),
         "{answers:?}"
     );
     assert!(

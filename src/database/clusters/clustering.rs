@@ -61,7 +61,7 @@ type LengthOfKey = fn(&[u8]) -> Option<u32>;
 /// assert!(database.snapshot()?.get("b.example")?.is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Survivor {

@@ -47,6 +47,7 @@ pub enum ClusterEvent {
     /// A cluster of at least two documents.
     Cluster(Cluster),
     /// How far a step of the work is. The steps are to find pairs, to read documents, and to give clusters.
+    #[non_exhaustive]
     Progress {
         /// The parts of the step that are done.
         done: u64,

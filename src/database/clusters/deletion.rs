@@ -52,11 +52,13 @@ pub enum DeletionEvent {
     /// A document that was reported as a duplicate and is not deleted, since it or its survivor was changed in between.
     Kept(Box<Duplicate>),
     /// All duplicates that were reported, and not reported as kept, are durably deleted.
+    #[non_exhaustive]
     Committed {
         /// The number of documents that are deleted so far.
         deleted: u64,
     },
     /// How far a step of the work is. The steps are to find pairs, to read documents, and to delete.
+    #[non_exhaustive]
     Progress {
         /// The parts of the step that are done.
         done: u64,

@@ -42,6 +42,7 @@ use crate::error::{Error, Result};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "a search does nothing until it is run"]
 pub struct Pairs {
     snapshot: Snapshot,
     other: Option<Snapshot>,
@@ -87,6 +88,7 @@ pub enum PairEvent {
     /// Two near documents, or all documents of one group with all of another.
     Pair(Pair),
     /// How far the search is. It comes at the beginning, now and then, and at the end.
+    #[non_exhaustive]
     Progress {
         /// The units of work that are done.
         done: u64,
@@ -196,7 +198,6 @@ impl Pairs {
     /// There are no events of groups then. Pairs at distance 0 are pairs like others. The tables of the side that has
     /// more fingerprints are gone through once for 33 million fingerprints of the other side, which take 16 bytes each
     /// in memory.
-    #[must_use]
     pub fn with(mut self, other: &Snapshot) -> Self {
         self.other = Some(other.clone());
         self
@@ -207,7 +208,6 @@ impl Pairs {
     ///
     /// A fingerprint of a thousand documents has half a million pairs. On each core, the keys of all documents of two
     /// fingerprints are in memory at a time.
-    #[must_use]
     pub fn each_document(mut self, each_document: bool) -> Self {
         self.each_document = each_document;
         self
@@ -216,7 +216,6 @@ impl Pairs {
     /// Goes on where another search for the same has stopped. Default: from the beginning.
     ///
     /// See [`PairPosition`] for when a position holds.
-    #[must_use]
     pub fn from(mut self, position: PairPosition) -> Self {
         self.from = Some(position);
         self

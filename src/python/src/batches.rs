@@ -269,7 +269,7 @@ impl Verdicts {
         };
         match inserted {
             Ok(verdicts) => Ok((verdicts, has_more)),
-            Err(simdb::Error::InBatch { index, source }) => {
+            Err(simdb::Error::InBatch { index, source, .. }) => {
                 Err(exception(py, &source, Some(before + index)))
             }
             Err(error) => Err(exception(py, &error, None)),

@@ -13,7 +13,7 @@ use crate::signals::take_raised;
 
 /// The exception of an error. `index` is the place of what was bad among many.
 pub(crate) fn exception(py: Python<'_>, error: &Error, index: Option<usize>) -> PyErr {
-    if let Error::InBatch { index, source } = error {
+    if let Error::InBatch { index, source, .. } = error {
         return exception(py, source, Some(*index));
     }
     let message = message(error);

@@ -128,6 +128,12 @@ impl Turns {
         thread != NOBODY && self.user.load(Ordering::Relaxed) == thread
     }
 
+    /// Whether somebody waits for the turn.
+    #[cfg(feature = "ingest")]
+    fn is_wanted(&self) -> bool {
+        !self.line.lock().waiting.is_empty()
+    }
+
     /// Whether somebody has the turn.
     pub(super) fn is_taken(&self) -> bool {
         self.line.lock().is_taken
@@ -156,6 +162,12 @@ impl Turn {
     pub(crate) fn wait(shared: &Arc<Shared>) -> Result<Self> {
         let turn = Self::take(shared, Patience::Endless)?;
         Ok(turn.expect("endless patience ends with the turn"))
+    }
+
+    /// Whether somebody else waits to write.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.0.turns.is_wanted()
     }
 
     /// Notes that this thread has the transaction now.

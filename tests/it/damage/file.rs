@@ -225,9 +225,7 @@ pub(super) fn use_damaged(
     if report.is_sound() {
         Ok(())
     } else {
-        Err(Error::NotSimdb {
-            path: path.to_owned(),
-        })
+        Err(Error::Aborted)
     }
 }
 
