@@ -92,6 +92,10 @@ impl<'o> IngestReport<'o> {
                 self.stored = Some(totals.inserted + totals.replaced);
             }
             Event::Source { path, resumed } => self.report_known(path, *resumed),
+            Event::Waiting => {
+                let remark = "another ingestion reads one of these inputs; waiting for its end";
+                self.bar.above(|| self.output.remark(remark));
+            }
             Event::Duplicate { .. } | Event::Reported => {}
         }
         // What is committed was printed before.

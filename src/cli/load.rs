@@ -233,7 +233,9 @@ fn header(lines: &mut Lines) -> Result<Header, Error> {
         return Err(lines.failed("it is empty, and a dump begins with a header"));
     };
     let line = line?;
-    let header: Header = match serde_json::from_str(&line) {
+    // Editors and shells of Windows write this mark.
+    let line = line.strip_prefix('\u{feff}').unwrap_or(&line);
+    let header: Header = match serde_json::from_str(line) {
         Ok(header) => header,
         Err(error) => {
             let reason = json_reason(&error);

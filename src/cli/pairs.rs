@@ -286,6 +286,9 @@ impl OtherSide {
             (Ok(place), Ok(own)) => place == own,
             _ => false,
         };
+        if place.is_dir() {
+            return Self::read(path, like, reading, output);
+        }
         let snapshot = match is_itself {
             true => like.snapshot()?,
             false => match Opening::Read.open(&place) {

@@ -41,7 +41,7 @@ impl Process {
     }
 
     /// Takes the signals that ask a program to end. From now on the first only sets a flag, and a second ends the
-    /// program at once.
+    /// program at once. A signal that is passed over stays so.
     pub(super) fn end_in_order(&self) {
         #[cfg(unix)]
         for signal in [
@@ -50,6 +50,9 @@ impl Process {
             signal_hook::consts::SIGHUP,
         ] {
             use signal_hook::flag::{register, register_conditional_default, register_usize};
+            if is_ignored(signal) {
+                continue;
+            }
             // In this order, since the first asks for what the last sets. If one of them cannot be registered, the
             // signal ends the program as it always did.
             let registered = register_conditional_default(signal, self.is_ended.clone());
@@ -74,6 +77,16 @@ impl Process {
             None => print(),
         }
     }
+}
+
+/// Whether whoever has started this process wants it to pass over a signal: `nohup`, or a shell that starts it in the
+/// background. Only Linux tells it here.
+#[cfg(unix)]
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 1 << (signal - 1) != 0)
 }
 
 impl Terminal for Process {

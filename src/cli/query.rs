@@ -384,13 +384,22 @@ impl<'a> QuerySession<'a> {
         let texts = self.texts();
         let options = self.arguments.reading.options().format(InputFormat::Text);
         let mut records = self.console.records(&[path], options)?;
-        let mut chunk = records
+        let chunk = records
             .next_chunk(|record| QueryDocument::from_record(record, rule, Unit::Document, texts))?;
-        let documents = chunk.pop().transpose().map_err(Error::from)?;
-        let document = documents.and_then(|mut documents| documents.pop());
+        let mut documents = Vec::new();
+        for read in chunk {
+            documents.extend(read.map_err(Error::from)?);
+        }
+        if documents.len() > 1 {
+            return Err(format!(
+                "{}: it holds several documents; `--input` asks for each of them, and `--file` for one",
+                path.display()
+            )
+            .into());
+        }
         Ok(QueryDocument {
             key: None,
-            ..document.unwrap_or_default()
+            ..documents.pop().unwrap_or_default()
         })
     }
 

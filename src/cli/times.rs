@@ -15,6 +15,7 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
 
 use crate::UnixSeconds;
+use crate::ingest::timestamps::other_meaning;
 
 thread_local! {
     /// The zone of the client for which this thread runs a command. A parser of an argument is given its text only.
@@ -124,16 +125,16 @@ fn time_at(text: &str, here: &Here) -> Result<i64, String> {
 
 /// A number is Unix seconds, unless it looks like something else.
 fn seconds_of_number(text: &str, number: i64) -> Result<i64, String> {
-    let (meaning, example) = match (text.len(), number) {
-        (4, 1900..=2199) => ("a year", format!("{text}-01-01")),
-        (8, 19_000_101..=21_991_231) => match text.parse::<jiff::civil::Date>() {
-            Ok(date) => ("a date", date.to_string()),
-            Err(_) => return checked(number),
-        },
-        _ => return checked(number),
+    let plain = number.to_string() == text;
+    let Some((meaning, example)) = other_meaning(number).filter(|_| plain) else {
+        return checked(number);
+    };
+    let or_seconds = match checked(number) {
+        Ok(_) => format!(", or @{number} if Unix seconds are meant"),
+        Err(_) => String::new(),
     };
     Err(format!(
-        "it could be {meaning}; write {example}, or @{number} if Unix seconds are meant"
+        "it could be {meaning}; write {example}{or_seconds}"
     ))
 }
 

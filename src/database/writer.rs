@@ -57,7 +57,6 @@ use crate::store::User;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-#[must_use = "a writer that is dropped ends"]
 pub struct Writer {
     handle: Arc<Handle>,
 }

@@ -61,7 +61,7 @@ const OLDEST: Duration = Duration::from_millis(800);
 /// The same if somebody else waits to write: a slow input keeps nobody waiting.
 const OLDEST_IF_WANTED: Duration = Duration::from_millis(40);
 /// How often it is asked whether the ingestion is to end.
-const LOOK: Duration = Duration::from_millis(100);
+pub(super) const LOOK: Duration = Duration::from_millis(100);
 /// How often it is asked whether somebody else waits to write, while a batch is open.
 const LOOK_IF_OPEN: Duration = Duration::from_millis(20);
 /// So many units are inserted together.

@@ -2,9 +2,11 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
-use super::batches::Batches;
+use super::batches::{Batches, LOOK};
 use super::fingerprinting::Fingerprinting;
 use super::record::OnText;
 use super::records::Records;
@@ -16,6 +18,7 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::sketch::SketchSize;
 use crate::source::Totals;
+use crate::store::NamesTaken;
 use crate::text::Scheme;
 
 /// The settings of an ingestion that concern its batches.
@@ -184,13 +187,16 @@ impl<'d> Ingest<'d> {
     /// same ingestion goes on from there. What its inputs hold in all is then what they hold after an ingestion that
     /// was not stopped.
     ///
+    /// Of several ingestions of one input at once, each waits for the one before.
+    ///
     /// An input that cannot be read, or not further, is reported and counted, and the next one is read. If the
     /// reason is in its content, it is not tried again before that has changed.
     ///
     /// # Errors
     ///
     /// [`Error::SchemeMismatch`] if [`scheme`](Self::scheme) is not that of the database.
-    /// [`Error::SketchSizes`] if the policy asks for a similarity and the database has no sketches. [`Error::Input`]
+    /// [`Error::SketchSizes`] if the policy asks for a similarity and the database has no sketches.
+    /// [`Error::WouldDeadlock`] if this thread is within another ingestion of one of the inputs. [`Error::Input`]
     /// for a bad record or an input that cannot be read, if [`strict`](Self::strict) is set; the records before it are
     /// committed. [`Error::NoThread`] if the system gives no thread for the reading.
     /// [`Error::ReadOnly`], [`Error::Damaged`] and [`Error::Storage`]; only whole batches are committed then.
@@ -232,6 +238,7 @@ impl<'d> Ingest<'d> {
         if let Some(name) = &self.source_name {
             records.set_name(name)?;
         }
+        let _in_use = self.wait_for_sources(&records.names(), report)?;
         let (sources, resumptions) = Sources::plan(
             self.database,
             &mut records,
@@ -242,6 +249,30 @@ impl<'d> Ingest<'d> {
         let unit = records.options().unit;
         let batches = Batches::new(self.database, &self.settings, unit, sources, report, began);
         batches.run(records, rule, self.on_text.clone(), &resumptions)
+    }
+
+    /// Waits until no other ingestion of this process reads any of the inputs: each goes on from where the one before
+    /// has ended. Otherwise both would read the same records, and count these twice.
+    fn wait_for_sources(
+        &self,
+        names: &[Option<Arc<[u8]>>],
+        report: &mut dyn FnMut(Event<'_>) -> Result<()>,
+    ) -> Result<NamesTaken<'_>> {
+        let mut is_told = false;
+        loop {
+            let known = names.iter().flatten().cloned();
+            if let Some(taken) = self.database.store.sources_in_use.take(known)? {
+                return Ok(taken);
+            }
+            if !is_told {
+                report(Event::Waiting)?;
+                is_told = true;
+            }
+            if self.settings.stop.is_asked() {
+                return Err(Error::Interrupted);
+            }
+            thread::sleep(LOOK);
+        }
     }
 }
 
@@ -280,6 +311,8 @@ impl<'d> Ingest<'d> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'e> {
+    /// Another ingestion of this process reads one of the inputs. Its end is waited for.
+    Waiting,
     /// An input was read before.
     Source {
         /// The path of the input.

@@ -12,6 +12,7 @@ use super::options::ReadOptions;
 use super::page::{Said, content as content_of_page};
 use super::parsed::{Content, Parsed, utf8};
 use super::rejected::Reason;
+use super::timestamps::{other_meaning, parse_rfc3339};
 use crate::document::Document;
 use crate::sketch::Sketch;
 
@@ -380,8 +381,8 @@ impl<'l> Fields<'l> {
         let html = self.named_html.or(self.html);
         if let Some(text) = self.named_text.or(self.text) {
             let text = text.text_of_document(options.text_field.as_deref().unwrap_or("text"))?;
-            // If the text is empty and there is HTML, the HTML counts.
-            if !text.is_empty() || html.is_none() {
+            // If the text is blank and there is HTML, the HTML counts. Programs that find no text write such ones.
+            if !text.chars().all(is_blank) || html.is_none() {
                 return Ok(Some(Content::Text(text)));
             }
         }
@@ -555,6 +556,11 @@ impl<'l> Visitor<'l> for FieldsOf<'l, '_> {
     }
 }
 
+/// White space, and what stands for none.
+fn is_blank(char: char) -> bool {
+    char.is_whitespace() || matches!(char, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}')
+}
+
 fn from_base64(name: &str, encoded: &str) -> Result<Vec<u8>, Reason> {
     BASE64.decode(encoded).map_err(|_| Reason::Field {
         name: name.to_owned(),
@@ -570,9 +576,19 @@ fn unix_seconds(name: &str, value: &Value) -> Result<i64, Reason> {
             (None, Some(seconds)) if seconds.abs() < 1e15 => Some(seconds.floor() as i64),
             _ => None,
         },
-        Value::String(text) => text.parse().ok().map(jiff::Timestamp::as_second),
+        Value::String(text) => parse_rfc3339(text),
         _ => None,
     };
+    if let (Some(number), true) = (seconds, value.is_number())
+        && let Some((meaning, written)) = other_meaning(number)
+    {
+        return Err(Reason::NoSeconds {
+            name: name.to_owned(),
+            number,
+            meaning,
+            written,
+        });
+    }
     seconds.ok_or_else(|| Reason::Field {
         name: name.to_owned(),
         expected: "a number of Unix seconds, or a time as in RFC 3339,",
@@ -683,6 +699,10 @@ mod tests {
             json(r#"{"id":1,"text":"","html":"h"}"#)?.content,
             Content::Html("h".into())
         );
+        for blank in [" ", r"\n\t", r"\u00a0", r"\ufeff\u200b", r"\r\n\u3000"] {
+            let page = json(&format!(r#"{{"id":1,"text":"{blank}","html":"h"}}"#))?;
+            assert_eq!(page.content, Content::Html("h".into()), "{blank}");
+        }
         assert_eq!(
             json(r#"{"id":1,"text":""}"#)?.content,
             Content::Text(String::new())
@@ -765,6 +785,32 @@ mod tests {
         let parsed = parse_json(br#"{"id":1,"text":"t","features":"f"}"#, false, &known)?;
         assert_eq!(parsed.content, Content::Text("f".into()));
         Ok(())
+    }
+
+    /// Such documents counted as seen in 1970, and expired at once.
+    #[test]
+    fn numbers_that_are_dates_are_refused_as_times() {
+        for (number, written) in [
+            ("2023", "2023-01-01"),
+            ("20240102", "2024-01-02"),
+            ("20240102.0", "2024-01-02"),
+            ("20240102030405", "2024-01-02T03:04:05Z"),
+        ] {
+            for field in ["seen", "time"] {
+                let refused = json(&format!(r#"{{"id":1,"text":"t","{field}":{number}}}"#));
+                let told = refused.err().map(|reason| reason.to_string());
+                assert!(
+                    told.is_some_and(|told| told.contains(written)),
+                    "{field} {number}"
+                );
+            }
+        }
+        for good in ["1700000000", "7", r#""9999-12-31T23:59:59Z""#] {
+            assert!(
+                json(&format!(r#"{{"id":1,"text":"t","seen":{good}}}"#)).is_ok(),
+                "{good}"
+            );
+        }
     }
 
     /// A record of these fields, with a value in the places that are marked.

@@ -53,6 +53,7 @@ mod resuming;
 mod stamp;
 mod stored_bytes;
 mod stored_records;
+pub(crate) mod timestamps;
 mod unpacked;
 #[cfg(test)]
 mod unpacked_tests;

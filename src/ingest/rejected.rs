@@ -178,6 +178,17 @@ pub enum Reason {
         /// What is expected of its value.
         expected: &'static str,
     },
+    /// A number of seconds is more likely a date.
+    NoSeconds {
+        /// The field.
+        name: String,
+        /// Its value.
+        number: i64,
+        /// What it could be.
+        meaning: &'static str,
+        /// How that is written.
+        written: String,
+    },
     /// The field `features` is neither an object of numbers nor a list of texts. A text or a page beside it is not
     /// taken instead: fingerprints of features and of texts have nothing in common.
     Features,
@@ -231,6 +242,7 @@ impl Reason {
             Self::NoContent { .. } => "no-content",
             Self::NoTab => "no-tab",
             Self::Field { .. } => "field",
+            Self::NoSeconds { .. } => "seconds",
             Self::Features => "features",
             Self::Document(_) => "document",
             Self::NothingToCut { .. } => "nothing-to-cut",
@@ -294,6 +306,16 @@ impl fmt::Display for Reason {
                     false => Ok(()),
                 }
             }
+            Self::NoSeconds {
+                name,
+                number,
+                meaning,
+                written,
+            } => write!(
+                f,
+                "field `{name}`: {number} could be {meaning}; write \"{written}\", or Unix seconds; if it means something \
+                 else, `--ignore-field {name}` passes over it"
+            ),
             Self::Features => f.write_str(
                 "field `features`: an object of features with their weights, or a list of features, is wanted; if it \
                  means something else, with `--ignore-field features` `text` or `html` is used",

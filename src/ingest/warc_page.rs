@@ -11,6 +11,7 @@ use super::body;
 use super::page::{self, Said};
 use super::parsed::Parsed;
 use super::rejected::Reason;
+use super::timestamps::{parse_rfc3339, seconds_in_utc};
 use super::warc::WarcHeader;
 
 /// What a record of a web archive brings, with its time if that is wanted. `None` if it is no page.
@@ -135,11 +136,7 @@ fn seen_at(header: &WarcHeader<'_>, head: &Head<'_>) -> Result<Option<i64>, Reas
 /// The Unix seconds of a date of a record.
 fn parse_time(text: &str) -> Option<i64> {
     let text = &*with_day_of_month(text).map_or(Cow::Borrowed(text), Cow::Owned);
-    let time = match text.parse() {
-        Ok(time) => time,
-        Err(_) => parse_lenient_time(text)?,
-    };
-    Some(jiff::Timestamp::as_second(time))
+    parse_rfc3339(text).or_else(|| parse_lenient_time(text))
 }
 
 /// A time as it should be in which the day of the year stands in place of that of the month, as in ClueWeb09:
@@ -161,7 +158,7 @@ fn with_day_of_month(text: &str) -> Option<String> {
 }
 
 /// A time in UTC of any precision: a year, a month, a day, or more, with the marks of ISO 8601 between them or without.
-fn parse_lenient_time(text: &str) -> Option<jiff::Timestamp> {
+fn parse_lenient_time(text: &str) -> Option<i64> {
     let text = text.trim().trim_end_matches(['Z', 'z']);
     let mut rest = match text.split_once('.') {
         Some((whole, _)) => whole,
@@ -185,8 +182,7 @@ fn parse_lenient_time(text: &str) -> Option<jiff::Timestamp> {
     // A leap second is the one before.
     let time =
         jiff::civil::DateTime::new(year, month, day, hour, minute, second.min(59), 0).ok()?;
-    let time = time.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
-    Some(time.timestamp())
+    Some(seconds_in_utc(time))
 }
 
 /// Takes a number of so many digits.

@@ -27,6 +27,8 @@ mod file;
 mod known_sketches;
 mod lookup;
 mod merging;
+#[cfg(feature = "ingest")]
+mod names_in_use;
 mod numbers;
 #[cfg(test)]
 mod planting;
@@ -73,6 +75,8 @@ pub(crate) use file::{CacheLimit, Patience, Settings, StoredSnapshot};
 pub(crate) use file::{DEAD, KEYS, POSTINGS, Set, SetRow, number_of, permuted};
 pub use file::{FORMAT_VERSION, LevelStatistics, SetStatistics, Statistics};
 pub(crate) use known_sketches::KnownSketches;
+#[cfg(feature = "ingest")]
+pub(crate) use names_in_use::NamesTaken;
 pub(crate) use numbers::{DocumentNumber, ReadScopes, ScopeNumber};
 pub(crate) use postings::Posted;
 pub(crate) use read::{AddRanges, Reader, Scan};

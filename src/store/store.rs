@@ -24,6 +24,8 @@ use crate::store::engine::{Engine, StorageBackend};
 use crate::store::expiry::{self, Conditions, Removed};
 use crate::store::file::{self, CacheLimit, Patience, Settings, Shared, Turn};
 use crate::store::merging::{Worker, fold_log, wait_until_idle};
+#[cfg(feature = "ingest")]
+use crate::store::names_in_use::NamesInUse;
 use crate::store::sizes::Sizes;
 
 /// An open file, and the thread that merges its levels. What needs no such thread is a method of [`Shared`].
@@ -35,6 +37,9 @@ pub(crate) struct Store {
     worker: Mutex<Option<Worker>>,
     /// Those who are to end before the file is closed.
     users: Mutex<Vec<Weak<dyn User>>>,
+    /// The names of the sources that are being read.
+    #[cfg(feature = "ingest")]
+    pub(crate) sources_in_use: NamesInUse,
 }
 
 /// Somebody who uses an open file from a thread of its own.
@@ -130,6 +135,8 @@ impl Store {
             shared,
             worker: Mutex::new(worker),
             users: Mutex::default(),
+            #[cfg(feature = "ingest")]
+            sources_in_use: NamesInUse::default(),
         })
     }
 

@@ -281,6 +281,17 @@ fn query_asks_with_texts_files_and_whole_inputs() -> TestResult {
         run!("query", &database, "--file", page).expect(0).out,
         "0\t1.00\ta\n"
     );
+    // Once the last of several answered for all.
+    std::fs::create_dir(folder.path("two"))?;
+    let ends = [("a.txt", TEXT), ("b.txt", "too short")];
+    for (name, text) in ends {
+        std::fs::write(folder.path("two").join(name), text)?;
+    }
+    for verb in ["query", "explain"] {
+        run!(verb, &database, "--file", folder.path("two"))
+            .expect(2)
+            .says("it holds several documents; `--input`");
+    }
     let mut command = simdb();
     command.arg("query").arg(&database).args(["--file", "-"]);
     assert_eq!(

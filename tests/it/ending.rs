@@ -497,3 +497,41 @@ fn a_command_that_another_process_answers_ends_too() -> TestResult {
     assert!(held.snapshot()?.stats()?.documents > 0, "all were removed");
     Ok(())
 }
+
+/// The end of the session that had started it ended it all the same.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_is_started_by_nohup_goes_on_when_its_terminal_is_gone() -> TestResult {
+    let folder = Folder::new()?;
+    let script = "trap '' HUP; exec \"$0\" \"$@\"";
+    let mut ingest = Command::new("sh");
+    ingest.args([
+        "-c",
+        script,
+        env!("CARGO_BIN_EXE_simdb"),
+        "ingest",
+        "--quiet",
+    ]);
+    ingest
+        .arg(folder.path("d.simdb"))
+        .args(["-", "--input-format", "fingerprints"]);
+    ingest
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut child = ingest.spawn()?;
+    let mut input = child.stdin.take().ok_or("standard input is a pipe")?;
+    wait_until("the ingestion", || is_filled(&folder.path(".")));
+    signal(&child, "HUP")?;
+    input.write_all(b"a\t0000000000000007\n")?;
+    drop(input);
+    let output = ended(child)?;
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(run!("get", folder.path("d.simdb"), "a").code, Some(0));
+    Ok(())
+}

@@ -44,6 +44,9 @@ fn a_packed_dump_is_unpacked() -> TestResult {
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packed.write_all(dump.as_bytes())?;
     load(&folder, packed.finish()?)?.expect(0);
+    // So do editors of Windows.
+    std::fs::remove_file(folder.path("l.simdb"))?;
+    load(&folder, format!("\u{feff}{dump}"))?.expect(0);
     Ok(())
 }
 

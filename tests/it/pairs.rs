@@ -741,6 +741,23 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
     )
     .expect(0);
     assert_eq!(same.out.lines().collect::<BTreeSet<_>>(), lines);
+    // A directory is an input too.
+    std::fs::create_dir(folder.path("others"))?;
+    std::fs::copy(&other, folder.path("others/other.tsv"))?;
+    let others = folder.path("others");
+    let format = ["--input-format", "fingerprints"];
+    let ran = run!(
+        "pairs",
+        &path,
+        "--with",
+        &others,
+        format[0],
+        format[1],
+        "--max-distance",
+        "1"
+    )
+    .expect(0);
+    assert_eq!(ran.out.lines().collect::<BTreeSet<_>>(), lines);
     run!("pairs", &path, "--with", folder.path("none"))
         .expect(2)
         .says("none: no such file");

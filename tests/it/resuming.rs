@@ -968,3 +968,56 @@ fn what_is_ignored_for_an_input_counts_for_those_behind_it() -> TestResult {
     }
     Ok(())
 }
+
+/// Each read the same records, and counted them twice: of a job that was started while the one before was at work, and
+/// of a command that was begun again before the process that has the database open had ended the first.
+#[test]
+fn ingestions_of_one_input_at_once_leave_what_one_leaves() -> TestResult {
+    let folder = Folder::new()?;
+    let input = folder.file("in.jsonl", records(4_000, "page", &mut Random::new(7)))?;
+    let policy = Policy::skip().touch(true);
+    let mut left = Vec::new();
+    for threads in [1, 3] {
+        let path = folder.path(&format!("{threads}.simdb"));
+        let options = CreateOptions::new().scheme(Scheme::External);
+        let database = Database::create(&path, &options)?;
+        let ingest = || -> simdb::Result<Ingested> {
+            let records = Records::open([&input], ReadOptions::new())?;
+            let ingest = Ingest::new(&database).policy(policy.clone()).batch(100);
+            ingest.run(records, |_| ControlFlow::Continue(()))
+        };
+        let inserted = thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(ingest)).collect();
+            let ended = threads
+                .into_iter()
+                .map(|thread| thread.join().expect("no panic"));
+            ended
+                .map(|ended| Ok(ended?.now.inserted))
+                .sum::<simdb::Result<u64>>()
+        })?;
+        let snapshot = database.snapshot()?;
+        let repeats = snapshot.documents().map(|document| Ok(document?.repeats()));
+        let repeats = repeats.sum::<simdb::Result<u64>>()?;
+        left.push((inserted, snapshot.stats()?.documents, repeats));
+    }
+    assert_eq!(left[0], left[1]);
+    // Who would wait for itself is told so.
+    let database = Database::open(folder.path("1.simdb"), &OpenOptions::new())?;
+    let within = Records::open([&input], ReadOptions::new())?;
+    let mut within = Some(within);
+    let mut refused = None;
+    let outer = Records::open([&input], ReadOptions::new())?;
+    Ingest::new(&database).reread(Reread::All).run(outer, |_| {
+        if let Some(records) = within.take() {
+            refused = Ingest::new(&database)
+                .run(records, |_| ControlFlow::Continue(()))
+                .err();
+        }
+        ControlFlow::Continue(())
+    })?;
+    assert!(
+        matches!(refused, Some(simdb::Error::WouldDeadlock)),
+        "{refused:?}"
+    );
+    Ok(())
+}

@@ -1130,6 +1130,9 @@ fn what_clients_of_redis_say_by_themselves_is_answered() -> TestResult {
     ]);
     let answer = say(database.path(), both.as_bytes())?;
     assert!(answer.starts_with("-ERR NEAREST says"), "{answer:?}");
+    // An empty line is passed over, as Redis does.
+    let answer = say(database.path(), b"\r\n*1\r\n$4\r\nPING\r\n\r\n")?;
+    assert_eq!(answer, "+PONG\r\n");
     // Answers come in the order of requests, whichever of them wait for a commit.
     let many = [
         request(&["SIM.ADD", "a", "00000000000000ff", "SEEN", "5"]),
@@ -1403,8 +1406,32 @@ fn a_database_whose_socket_is_taken_is_not_created() -> TestResult {
     let _listener = UnixListener::bind(&taken)?;
     run!("serve", &path)
         .expect(2)
-        .says("another process listens there");
+        .says("somebody listens there already");
     assert!(build().is_err());
     assert!(!path.exists());
+    Ok(())
+}
+
+/// A panic of it ended the thread that lets clients in, and nobody heard of it.
+#[test]
+fn a_panic_of_the_function_that_ends_requests_ends_no_more_than_these() -> TestResult {
+    let folder = Folder::new()?;
+    let database = Database::create(folder.path("d.simdb"), &external())?;
+    let panics = Arc::new(AtomicBool::new(true));
+    let server = database.serve()?.stop_when({
+        let panics = panics.clone();
+        move || {
+            if panics.load(Ordering::Relaxed) {
+                std::panic::resume_unwind(Box::new("the function"));
+            }
+            false
+        }
+    });
+    let options = ClientOptions::new().timeout(SHORT);
+    assert!(Client::connect(database.path(), &options).is_err());
+    panics.store(false, Ordering::Relaxed);
+    let client = Client::connect(database.path(), &ClientOptions::new())?;
+    assert!(client.get("nothing")?.is_none());
+    drop(server);
     Ok(())
 }

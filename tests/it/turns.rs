@@ -1,14 +1,17 @@
 //! Who may write: one transaction at a time, first come, first served, and nobody waits for itself.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use simdb::ingest::{Event, Ingest, InputFormat, ReadOptions, Records};
 use simdb::{Database, Document, Error};
 
 use crate::support::{
-    Folder, LIMIT, TestResult, document, go_on, in_one_of_five_tries, insert_all, within,
+    Folder, LIMIT, TestResult, document, go_on, in_one_of_five_tries, insert_all, wait_until,
+    within,
 };
 
 fn shared_database(folder: &Folder) -> simdb::Result<Arc<Database>> {
@@ -257,5 +260,50 @@ fn a_document_out_of_bounds_is_named_by_its_index() -> TestResult {
         Some(document("a", 1)),
         "nothing was done"
     );
+    Ok(())
+}
+
+/// What comes from a slow input waited for its batch, and everybody else for that.
+#[test]
+fn a_slow_input_keeps_nobody_from_writing() -> TestResult {
+    struct Slow(u64);
+    impl std::io::Read for Slow {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            thread::sleep(Duration::from_millis(15));
+            self.0 += 1;
+            let line = format!("{}\t{:016x}\n", self.0, self.0 << 20);
+            let bytes = if self.0 < 400 { line.as_bytes() } else { b"" };
+            buffer[..bytes.len()].copy_from_slice(bytes);
+            Ok(bytes.len())
+        }
+    }
+    let folder = Folder::new()?;
+    let database = shared_database(&folder)?;
+    let has_begun = AtomicU64::new(0);
+    let took = thread::scope(|scope| -> Result<Duration, Box<dyn std::error::Error>> {
+        let ingestion = scope.spawn(|| {
+            let options = ReadOptions::new().format(InputFormat::Fingerprints);
+            let records = Records::open(["-"], options)?.standard_input(Slow(0));
+            Ingest::new(&database).run(records, |event| {
+                if let Event::Committed { .. } = event {
+                    has_begun.fetch_add(1, Ordering::Relaxed);
+                }
+                ControlFlow::Continue(())
+            })
+        });
+        wait_until("the first batch", || has_begun.load(Ordering::Relaxed) > 0);
+        let began = Instant::now();
+        for number in 0..15 {
+            let mut txn = database.begin_write()?;
+            txn.insert(&document(format!("other {number}"), number))?;
+            txn.commit()?;
+        }
+        let took = began.elapsed();
+        assert!(!ingestion.is_finished(), "the input has ended too early");
+        ingestion.join().expect("it does not panic")?;
+        Ok(took)
+    })?;
+    // Each waited for a batch of 0.8 seconds.
+    assert!(took < Duration::from_secs(4), "{took:?}");
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -130,8 +130,49 @@ struct Panics;
 
 impl Wake for Panics {
     fn wake(self: Arc<Self>) {
-        std::panic::resume_unwind(Box::new("a waker"));
+        std::panic::resume_unwind(Box::new(PanicsToo));
     }
+}
+
+/// What a panic brings is the caller's too.
+struct PanicsToo;
+
+impl Drop for PanicsToo {
+    fn drop(&mut self) {
+        std::panic::resume_unwind(Box::new("what a panic brings"));
+    }
+}
+
+/// A waker that cannot be copied.
+#[expect(unsafe_code, reason = "safe wakers are always copied")]
+fn waker_that_panics_when_it_is_cloned() -> Waker {
+    const CALLS: RawWakerVTable = RawWakerVTable::new(
+        |_| std::panic::resume_unwind(Box::new("a copy")),
+        |_| {},
+        |_| {},
+        |_| {},
+    );
+    // SAFETY: No function of it looks at the pointer.
+    unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &CALLS)) }
+}
+
+/// The answer could not be given any more, which ended the thread of the writer.
+#[test]
+fn a_waker_that_cannot_be_copied_ends_only_who_asked() -> Result<()> {
+    let folder = folder();
+    let database = database(&folder)?;
+    let writer = database.writer(WriterOptions::new())?;
+    let mut first = writer.submit(document(0), &Policy::link())?;
+    let waker = waker_that_panics_when_it_is_cloned();
+    let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        Pin::new(&mut first)
+            .poll(&mut Context::from_waker(&waker))
+            .is_ready()
+    }));
+    assert!(polled.is_err());
+    writer.insert_if_new(&document(1), &Policy::link())?;
+    assert!(first.wait().is_ok());
+    writer.close()
 }
 
 #[test]
