@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use clap::Subcommand;
 
 use super::answer::CommandResult;
+#[cfg(unix)]
+use super::answer::{Answer, Failure};
 use super::arguments::named_file;
 use super::output::Output;
 #[cfg(unix)]
@@ -197,7 +199,7 @@ pub(super) fn run(verb: &dyn Verb, output: &mut Output) -> CommandResult {
     #[cfg(unix)]
     if database.socket.is_some()
         && let Some(remote) = Remote::connect(database)?
-        && let Some(answer) = remote.ask(&verb.inputs(), output.console())?
+        && let Some(answer) = ask(verb, &remote, output)?
     {
         return Ok(answer);
     }
@@ -211,7 +213,7 @@ pub(super) fn run(verb: &dyn Verb, output: &mut Output) -> CommandResult {
             #[cfg(unix)]
             Err(busy @ Error::Busy { .. }) => {
                 match Remote::connect_beside(&database.path)? {
-                    Some(remote) => match remote.ask(&verb.inputs(), output.console())? {
+                    Some(remote) => match ask(verb, &remote, output)? {
                         Some(answer) => return Ok(answer),
                         None if begun.elapsed() >= CLOSES_WITHIN => return Err(remote.too_late()),
                         None => answered = Instant::now(),
@@ -232,6 +234,18 @@ pub(super) fn run(verb: &dyn Verb, output: &mut Output) -> CommandResult {
             }
         }
     }
+}
+
+/// Asks whoever has the database open. `None` if that process closes it before it has begun.
+#[cfg(unix)]
+fn ask(verb: &dyn Verb, remote: &Remote<'_>, output: &Output) -> Result<Option<Answer>, Failure> {
+    let answer = remote.ask(&verb.inputs(), output.console());
+    let is_ended =
+        matches!(&answer, Err(error) if matches!(error.downcast_ref(), Some(Error::Interrupted)));
+    if is_ended && verb.ends_in_order() && verb.when_ended().is_none() {
+        output.complain("stopped; the process that has the database open ends the work in order");
+    }
+    answer
 }
 
 /// Says so if there is no such database, since the key was given first.

@@ -143,14 +143,16 @@ pub(crate) fn rank(rank: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
     if rank.is_instance_of::<PyInt>() {
         return Ok(vec![number_of_rank(rank)?]);
     }
-    if rank.is_instance_of::<PyString>() {
+    // Of texts and bytes, the parts are numbers or are like them.
+    if rank.is_instance_of::<PyString>() || rank.is_instance_of::<PyBytes>() {
         return Err(wrong_type("a rank is a number or several", rank));
     }
-    let mut numbers = Vec::new();
-    for number in rank.try_iter()? {
-        numbers.push(number_of_rank(&number?)?);
+    match rank.try_iter() {
+        Ok(numbers) => numbers.map(|number| number_of_rank(&number?)).collect(),
+        // A number of numpy is no `int`.
+        Err(_) if rank.hasattr(intern!(rank.py(), "__index__"))? => Ok(vec![number_of_rank(rank)?]),
+        Err(error) => Err(error),
     }
-    Ok(numbers)
 }
 
 fn number_of_rank(number: &Bound<'_, PyAny>) -> PyResult<i64> {

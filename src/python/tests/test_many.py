@@ -269,6 +269,20 @@ def test_an_exception_of_a_number_comes_through(bits: simdb.Database, kind: type
         assert error.type is kind
 
 
+@pytest.mark.parametrize("rank", [numpy.int64(3), numpy.uint8(3), numpy.array([3]), [numpy.int32(3)], range(3, 4)])
+def test_a_rank_is_any_whole_number(bits: simdb.Database, rank: Any) -> None:
+    bits.insert_if_new("a", fingerprint=1, rank=rank)
+    stored = bits.get("a")
+    assert stored is not None and stored.rank == (3,)
+
+
+@pytest.mark.parametrize("rank", ["3", b"3", 1.5, None.__class__])
+def test_a_rank_of_another_type_is_refused(bits: simdb.Database, rank: Any) -> None:
+    with pytest.raises(TypeError):
+        bits.insert_if_new("a", fingerprint=1, rank=rank)
+    assert len(bits) == 0
+
+
 INTERRUPTED = """
 import os, signal, sys, threading, time, simdb
 numbers = [number * 0x9E3779B97F4A7C15 % 2**64 for number in range(20_000)]
