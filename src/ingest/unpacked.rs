@@ -542,8 +542,9 @@ fn is_skippable_frame(bytes: &[u8]) -> bool {
     matches!(bytes, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
 }
 
-/// What may stand between parts: zeros, with which tapes fill up the end, and line ends and spaces.
-fn is_padding(byte: u8) -> bool {
+/// What may stand between parts, and between the records of an archive: zeros, with which tapes fill up the end, and
+/// line ends and spaces.
+pub(super) fn is_padding(byte: u8) -> bool {
     byte == 0 || byte.is_ascii_whitespace()
 }
 

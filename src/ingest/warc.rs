@@ -2,8 +2,9 @@
 //! other record.
 //!
 //! A record is looked at up to its end before it is used. Its length is right if it ends with line ends, or if the next
-//! record follows. A packed part that a record begins bounds that record, whatever its length says. Elsewhere the
-//! line is looked for that begins the next one.
+//! record follows. Zeros and spaces may stand between records too: some writers put one behind each, and a loss of
+//! power leaves many. A packed part that a record begins bounds that record, whatever its length says. Elsewhere the
+//! line is looked for that begins the next one, or the whole header of one within a line.
 //!
 //! Pages are written by anybody, and a page may quote a record, or all but be one. So nothing within a record is one
 //! unless its length is wrong, and to look for one takes a time that grows with the bytes alone.
@@ -13,7 +14,7 @@ use std::io::{self, BufRead as _, Write};
 
 use super::input::RawContent;
 use super::rejected::Offset;
-use super::unpacked::{FirstRecords, Unpacked};
+use super::unpacked::{FirstRecords, Unpacked, is_padding};
 
 /// The most bytes of a header. Those of records have some hundred.
 const MOST_HEADER_BYTES: usize = 64 << 10;
@@ -67,6 +68,10 @@ impl<'b> WarcHeader<'b> {
     /// The length of the record behind the header.
     fn length(&self) -> Option<u64> {
         self.text("Content-Length")?.parse().ok()
+    }
+
+    fn has_type(&self) -> bool {
+        self.get("WARC-Type").is_some()
     }
 
     /// Whether a record of this type may hold a page.
@@ -133,8 +138,8 @@ fn record_within(content: &[u8], first: usize) -> Option<usize> {
         let header = &content[at..content.len().min(at + MOST_HEADER_BYTES)];
         let begins = match content[..at].last() {
             Some(b'\n') => has_type(header),
-            // Only the next bytes tell, or many that begin so within lines would take a time for each two of them.
-            _ => begins_with_type(header),
+            // What is being written is left for the next run, whatever it may quote.
+            _ => begins_within_line(header, false),
         };
         if begins {
             return Some(at);
@@ -143,28 +148,39 @@ fn record_within(content: &[u8], first: usize) -> Option<usize> {
     None
 }
 
-/// Whether a record begins here whose type is its first field, as programs write it.
-fn begins_with_type(bytes: &[u8]) -> bool {
-    const MOST_BYTES: usize = 32;
-    if !begins_record(bytes) {
-        return false;
-    }
-    let beginning = &bytes[..bytes.len().min(MOST_BYTES)];
-    let Some(line_feed) = memchr::memchr(b'\n', beginning) else {
-        return false;
+/// Whether a record begins here within a line: a version by itself, and a whole header with a type and a length, before
+/// another one seems to begin. So no byte is looked at for two of them. What `is_all` there is may end within it.
+fn begins_within_line(bytes: &[u8], is_all: bool) -> bool {
+    const MOST_VERSION_BYTES: usize = 16;
+    let Some(behind) = bytes.strip_prefix(b"WARC/") else {
+        return is_all && b"WARC/".starts_with(bytes);
     };
-    let version = beginning[b"WARC/".len()..line_feed].trim_ascii_end();
+    let beginning = &behind[..behind.len().min(MOST_VERSION_BYTES)];
+    let line_feed = memchr::memchr(b'\n', beginning);
+    let version = beginning[..line_feed.unwrap_or(beginning.len())].trim_ascii_end();
     let is_version = version
         .iter()
         .all(|byte| byte.is_ascii_digit() || *byte == b'.');
-    is_version && beginning[line_feed + 1..].starts_with(b"WARC-Type:")
+    if !is_version || line_feed.is_none() {
+        return is_version && is_all && beginning.len() == behind.len();
+    }
+    let next = memchr::memmem::find(behind, b"WARC/").unwrap_or(behind.len());
+    let header = &bytes[..next + b"WARC/".len()];
+    match header_end(header) {
+        HeaderEnd::At(length) => {
+            let header = WarcHeader(&header[..length]);
+            begins_record(bytes) && header.has_type() && header.length().is_some()
+        }
+        HeaderEnd::Never => false,
+        HeaderEnd::Further => is_all && next == behind.len(),
+    }
 }
 
 /// Whether a record with a type begins here. The bytes may end within its header.
 fn has_type(bytes: &[u8]) -> bool {
     begins_record(bytes)
         && header_end(bytes) != HeaderEnd::Never
-        && WarcHeader::split(bytes).0.get("WARC-Type").is_some()
+        && WarcHeader::split(bytes).0.has_type()
 }
 
 /// Whether bytes hold a good record: at their beginning, or behind a blank line, and up to the next one, or to the end if
@@ -228,7 +244,7 @@ pub(super) fn may_be_cut(record: &RawContent, content: &mut Unpacked) -> bool {
     [TOO_EARLY, NO_HEADER_END].contains(&&**reason) && content.look(1).is_ok_and(<[u8]>::is_empty)
 }
 
-/// Copies the next record as it is, with the empty lines around it. False at the end.
+/// Copies the next record as it is, with the blank bytes around it. False at the end.
 pub(super) fn copy_record(
     content: &mut Unpacked,
     most: usize,
@@ -236,8 +252,8 @@ pub(super) fn copy_record(
 ) -> io::Result<bool> {
     let mut cutter = Cutter::new(content, most, Some(to));
     let cut = cutter.next_record()?;
-    // The empty lines behind a record belong to it. What else is behind is met again.
-    let behind = cutter.pass_over_blank_lines();
+    // The blank bytes behind a record belong to it. What else is behind is met again.
+    let behind = cutter.pass_over_blank_bytes();
     if content.failure().is_none() {
         behind?;
     }
@@ -246,7 +262,7 @@ pub(super) fn copy_record(
 
 /// Whether bytes hold a whole record, and the beginning of what is behind it.
 pub(super) fn holds_record(bytes: &[u8]) -> bool {
-    let (header, body) = WarcHeader::split(&bytes[line_ends(bytes)..]);
+    let (header, body) = WarcHeader::split(without_blank_bytes(bytes));
     header
         .length()
         .is_some_and(|length| body.len() as u64 > length)
@@ -264,7 +280,7 @@ struct Cut {
 /// How the bytes behind a record look.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Behind {
-    /// As they should: line ends, or none, and a record or nothing.
+    /// As they should: blank bytes, or none, and a record or nothing.
     Good,
     /// There is a line end, but no record behind.
     Doubtful,
@@ -307,6 +323,10 @@ const TOO_EARLY: &str = "the WARC record ends too early";
 
 const NO_HEADER_END: &str = "the header of the WARC record does not end";
 
+const CUT_HEADER: &str = "the header of the WARC record does not end before another record begins";
+
+const LONG_HEADER: &str = "the header of the WARC record is too long: it has more than 65536 bytes";
+
 const CUT_BY_PART: &str = "the Content-Length of the WARC record is too long: the packed part that holds the record ends before";
 
 impl<'c> Cutter<'c> {
@@ -335,7 +355,7 @@ impl<'c> Cutter<'c> {
     }
 
     fn cut(&mut self) -> io::Result<Option<Cut>> {
-        self.pass_over_blank_lines()?;
+        self.pass_over_blank_bytes()?;
         if self.content.look(1)?.is_empty() {
             return Ok(None);
         }
@@ -378,9 +398,10 @@ impl<'c> Cutter<'c> {
         Ok(())
     }
 
-    fn pass_over_blank_lines(&mut self) -> io::Result<()> {
+    fn pass_over_blank_bytes(&mut self) -> io::Result<()> {
         loop {
-            let blank = line_ends(self.content.look(1)?);
+            let bytes = self.content.look(1)?;
+            let blank = bytes.len() - without_blank_bytes(bytes).len();
             if blank == 0 {
                 return Ok(());
             }
@@ -404,7 +425,7 @@ impl<'c> Cutter<'c> {
     /// Whether the record ends with the part of this length that it begins, since a record or nothing comes next.
     fn is_bounded(&mut self, length: usize) -> bool {
         let bytes = self.content.look(length + 16).unwrap_or_default();
-        let next = bytes.get(length..).unwrap_or_default().trim_ascii_start();
+        let next = without_blank_bytes(bytes.get(length..).unwrap_or_default());
         next.is_empty() || begins_record(next)
     }
 
@@ -423,8 +444,14 @@ impl<'c> Cutter<'c> {
         if !is_record {
             return self.broken(0, "there is no header of a WARC record here");
         }
-        let Some(header) = self.header()? else {
-            return self.broken(1, NO_HEADER_END);
+        let header = match self.header()? {
+            Ok(header) => header,
+            Err(NO_HEADER_END) if !self.is_at_part => {
+                let left = self.content.buffered().len();
+                self.use_up(left)?;
+                return Ok(RawContent::Broken(NO_HEADER_END.into()));
+            }
+            Err(reason) => return self.broken(1, reason),
         };
         let parsed = WarcHeader(&self.content.buffered()[..header]);
         let Some(length) = parsed.length() else {
@@ -453,21 +480,24 @@ impl<'c> Cutter<'c> {
         }
     }
 
-    /// The length of the header. `None` if it does not end.
-    fn header(&mut self) -> io::Result<Option<usize>> {
+    /// The length of the header, or why it has no end.
+    fn header(&mut self) -> io::Result<Result<usize, &'static str>> {
         let mut seen = 0;
         loop {
             let bytes = self.look(seen + 1)?;
             let bytes = &bytes[..bytes.len().min(MOST_HEADER_BYTES)];
             match header_end(bytes) {
-                HeaderEnd::At(length) => return Ok(Some(length)),
-                HeaderEnd::Never => return Ok(None),
+                HeaderEnd::At(length) => return Ok(Ok(length)),
+                HeaderEnd::Never => return Ok(Err(CUT_HEADER)),
                 HeaderEnd::Further => {}
+            }
+            if bytes.len() == MOST_HEADER_BYTES {
+                return Ok(Err(LONG_HEADER));
             }
             if bytes.len() <= seen {
                 return match self.content.failure() {
-                    Some(error) if seen < MOST_HEADER_BYTES => Err(error),
-                    _ => Ok(None),
+                    Some(error) => Err(error),
+                    None => Ok(Err(NO_HEADER_END)),
                 };
             }
             seen = bytes.len();
@@ -604,10 +634,8 @@ impl<'c> Cutter<'c> {
             self.use_up(used)?;
             left -= used as u64;
         }
-        let behind = self.content.look(6)?;
-        let is_good =
-            behind.is_empty() || behind.starts_with(b"WARC/") || matches!(behind[0], b'\r' | b'\n');
-        if is_good {
+        let bytes = self.content.look(MOST_BEHIND)?;
+        if behind(bytes, true) != Some(Behind::Bad) {
             return Ok(None);
         }
         self.broken(0, WRONG_END).map(Some)
@@ -672,25 +700,41 @@ impl<'c> Cutter<'c> {
         }
     }
 
-    /// Passes over everything up to a line, or a packed part, that begins as a record does.
+    /// Passes over everything up to a line, or a packed part, that begins as a record does, or up to a record within a
+    /// line.
     fn pass_over_to_record(&mut self) -> io::Result<()> {
+        let mut is_at_line = false;
         loop {
             if self.content.look(6)?.is_empty() {
                 return Ok(());
             }
-            if self.content.is_at_part() && begins_record(self.content.buffered()) {
+            let begins_line = is_at_line || self.content.is_at_part();
+            if begins_line && begins_record(self.content.buffered()) {
                 return Ok(());
+            }
+            let beginning = self.content.buffered();
+            if b"WARC/".starts_with(&beginning[..beginning.len().min(5)]) {
+                let bytes = self.content.look(MOST_HEADER_BYTES)?;
+                let header = &bytes[..bytes.len().min(MOST_HEADER_BYTES)];
+                if begins_within_line(header, bytes.len() < MOST_HEADER_BYTES) {
+                    return Ok(());
+                }
             }
             let bytes = self.content.buffered_in_part();
-            let line_feed = memchr::memchr(b'\n', bytes);
-            let used = line_feed.map_or(bytes.len(), |at| at + 1);
-            let ends_line = line_feed.is_some();
+            let used = match memchr::memchr(b'W', &bytes[1..]) {
+                Some(at) => at + 1,
+                None => bytes.len(),
+            };
+            is_at_line = bytes[used - 1] == b'\n';
             self.use_up(used)?;
-            if ends_line && begins_record(self.content.look(6)?) {
-                return Ok(());
-            }
         }
     }
+}
+
+/// What is behind the blank bytes with which bytes begin.
+fn without_blank_bytes(bytes: &[u8]) -> &[u8] {
+    let blank = bytes.iter().take_while(|&&byte| is_padding(byte)).count();
+    &bytes[blank..]
 }
 
 /// The number of bytes of line ends with which bytes begin.
@@ -716,10 +760,11 @@ fn behind(bytes: &[u8], is_all: bool) -> Option<Behind> {
     /// There are two, or some more. So many are no end of a page by chance.
     const MOST_LINE_ENDS: usize = 64;
     let line_ends = line_ends(bytes);
-    let rest = &bytes[line_ends..];
+    let rest = without_blank_bytes(bytes);
+    let is_far = bytes.len() - rest.len() >= MOST_BEHIND;
     if rest.starts_with(b"WARC/") || line_ends >= MOST_LINE_ENDS || rest.is_empty() && is_all {
         Some(Behind::Good)
-    } else if b"WARC/".starts_with(rest) && !is_all {
+    } else if b"WARC/".starts_with(rest) && !is_all && !is_far {
         None
     } else if line_ends > 0 {
         Some(Behind::Doubtful)
@@ -732,6 +777,6 @@ fn behind(bytes: &[u8], is_all: bool) -> Option<Behind> {
 fn ends_record(bytes: &[u8]) -> bool {
     let one = line_end(bytes);
     let two = line_end(&bytes[one..]);
-    let rest = bytes[one + two..].trim_ascii_start();
+    let rest = without_blank_bytes(&bytes[one + two..]);
     one > 0 && two > 0 && (rest.is_empty() || begins_record(rest))
 }

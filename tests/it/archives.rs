@@ -325,7 +325,7 @@ fn broken_records_are_told_with_their_place_and_the_next_ones_are_read() -> Test
         (
             "long line",
             [&b"WARC/1.0\r\nX: "[..], &vec![b'x'; 100_000], b"\r\n"].concat(),
-            "does not end",
+            "is too long: it has more than 65536 bytes",
         ),
     ] {
         let bytes = [&good[..], &bad, &page("http://a/2")].concat();
@@ -646,6 +646,75 @@ fn a_record_within_a_line_is_found_behind_one_that_was_cut() -> TestResult {
         &with_wrong_length(&page, 30)?,
         false
     )?);
+    Ok(())
+}
+
+/// Some writers put a zero behind each record, and a loss of power leaves many. All records behind the first were lost.
+#[test]
+fn zeros_and_spaces_between_records_cost_nothing() -> TestResult {
+    let block = [0; 5_000];
+    for fill in [&b"\0"[..], b" ", b"\0\0\0", b"\0\n", b"\t \r\n", &block] {
+        let records: Vec<_> = pages()
+            .into_iter()
+            .map(|it| [&it[..], fill].concat())
+            .collect();
+        for (name, bytes) in stored(&records)? {
+            let what = format!("{name}, {} bytes {:?}", fill.len(), &fill[..1]);
+            let folder = Folder::new()?;
+            let input = folder.file(name, &bytes)?;
+            for most in ["200", "1MB"] {
+                let ran = run!("fingerprint", &input, "--json", "--max-record", most);
+                let read = ran.json()?.len();
+                let expected = if most == "1MB" { 5 } else { 0 };
+                assert_eq!(read, expected, "{what}, {most}: {}", ran.err);
+                assert!(!ran.err.contains("WARC record"), "{what}: {}", ran.err);
+            }
+            if name == "plain.warc" {
+                // The last page is there twice.
+                let copy = folder.path("copy.warc");
+                run!("dedup", &input, "-o", &copy).expect(0);
+                let copied = std::fs::read(&copy)?;
+                assert!(copied == records[..4].concat(), "{what}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Behind what is no record, only a line could begin the next one. Wherever a run has stopped, the same is read.
+#[test]
+fn a_record_within_a_line_is_found_behind_damage() -> TestResult {
+    let text = String::from_utf8(page(1))?;
+    let kind = "WARC-Type: response\r\n";
+    let typed_last = text.replacen(kind, "", 1);
+    let typed_last = typed_last.replacen("\r\n\r\n", &format!("\r\n{kind}\r\n"), 1);
+    for (name, junk) in [
+        ("a byte", &b"x"[..]),
+        ("a word", b"W junk"),
+        ("versions", b"a WARC/1.0 b\r\nc WARC/1.0\r\nd WARC/1.0"),
+        ("a header", b"a WARC/1.0\r\nX: y\r\n\r\nb"),
+        ("zeros", b"a\0\0\0\0\0\0\0\0\0\0\0"),
+    ] {
+        for second in [text.as_bytes(), typed_last.as_bytes()] {
+            let records = [&page(0)[..], junk, second, junk, &page(2)].concat();
+            let begin = page(0).len();
+            let all: Vec<_> = (0..3).map(|i| format!("http://a/{i}")).collect();
+            let header = second.len() - WORDS.len() * 2;
+            for stop in (begin..begin + junk.len() + header).step_by(13) {
+                let folder = Folder::new()?;
+                ingest(&folder, "in.warc", &records[..stop])?;
+                let ran = ingest(&folder, "in.warc", &records)?.expect(0);
+                let found = fingerprints(&folder, "in.warc")?;
+                let keys: Vec<_> = found.into_iter().map(|it| it.0).collect();
+                assert_eq!(keys, all, "{name}, stop at {stop}: {}", ran.err);
+            }
+            let folder = Folder::new()?;
+            let ran = ingest(&folder, "in.warc.gz", &gzip(&records)?)?.expect(0);
+            let totals = ran.last()?;
+            let counts = ["documents", "rejected"].map(|field| totals[field].as_u64());
+            assert_eq!(counts, [Some(3), Some(2)], "{name}: {}", ran.err);
+        }
+    }
     Ok(())
 }
 
