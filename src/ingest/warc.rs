@@ -74,12 +74,17 @@ impl<'b> WarcHeader<'b> {
         self.get("WARC-Type").is_some()
     }
 
+    /// Whether the record is of a type, such as `response`, in small or capital letters.
+    pub(super) fn is_of_type(&self, name: &str) -> bool {
+        let named = self.get("WARC-Type");
+        named.is_some_and(|named| named.eq_ignore_ascii_case(name.as_bytes()))
+    }
+
     /// Whether a record of this type may hold a page.
     fn may_hold_page(&self) -> bool {
-        matches!(
-            self.get("WARC-Type").as_deref(),
-            Some(b"response" | b"resource" | b"conversion")
-        )
+        ["response", "resource", "conversion"]
+            .iter()
+            .any(|name| self.is_of_type(name))
     }
 }
 
@@ -327,6 +332,11 @@ const CUT_HEADER: &str = "the header of the WARC record does not end before anot
 
 const LONG_HEADER: &str = "the header of the WARC record is too long: it has more than 65536 bytes";
 
+const NO_LENGTH: &str = "the header of the WARC record has no Content-Length";
+
+const NO_NUMBER: &str =
+    "the header of the WARC record has a Content-Length that is no number of bytes";
+
 const CUT_BY_PART: &str = "the Content-Length of the WARC record is too long: the packed part that holds the record ends before";
 
 impl<'c> Cutter<'c> {
@@ -455,10 +465,11 @@ impl<'c> Cutter<'c> {
         };
         let parsed = WarcHeader(&self.content.buffered()[..header]);
         let Some(length) = parsed.length() else {
-            return self.broken(
-                header,
-                "the header of the WARC record has no Content-Length",
-            );
+            let reason = match parsed.get("Content-Length") {
+                Some(_) => NO_NUMBER,
+                None => NO_LENGTH,
+            };
+            return self.broken(header, reason);
         };
         let may_hold_page = parsed.may_hold_page();
         if length > self.most as u64 {

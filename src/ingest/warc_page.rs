@@ -30,8 +30,7 @@ pub(super) fn parse_warc(
         return Ok(None);
     }
     let own_type = header.text("Content-Type").unwrap_or_default();
-    let is_http = own_type.contains("application/http")
-        || header.get("WARC-Type").as_deref() == Some(b"response");
+    let is_http = own_type.contains("application/http") || header.is_of_type("response");
     let split = if is_http { Head::split(body) } else { None };
     let (head, sent) = match split {
         Some((head, sent)) if (200..300).contains(&head.status) => (head, sent),

@@ -309,6 +309,10 @@ fn broken_records_are_told_with_their_place_and_the_next_ones_are_read() -> Test
     let too_short = text
         .replace("Content-Length: 1", "Content-Length: ")
         .into_bytes();
+    let (before, behind) = text.split_once("Content-Length: ").ok_or("a length")?;
+    let behind = behind.split_once('\r').ok_or("it is a line")?.1;
+    let with_length = |length| format!("{before}Content-Length: {length}\r{behind}").into_bytes();
+    const NO_NUMBER: &str = "has a Content-Length that is no number of bytes";
     let folder = Folder::new()?;
     for (name, bad, reason) in [
         ("no length", without_length, "has no Content-Length"),
@@ -327,6 +331,9 @@ fn broken_records_are_told_with_their_place_and_the_next_ones_are_read() -> Test
             [&b"WARC/1.0\r\nX: "[..], &vec![b'x'; 100_000], b"\r\n"].concat(),
             "is too long: it has more than 65536 bytes",
         ),
+        ("huge", with_length("100000000000000000000"), NO_NUMBER),
+        ("negative", with_length("-5"), NO_NUMBER),
+        ("twice", with_length("5, 5"), NO_NUMBER),
     ] {
         let bytes = [&good[..], &bad, &page("http://a/2")].concat();
         let ran = ingest(&folder, &format!("{name}.warc"), &bytes)?
@@ -965,6 +972,7 @@ fn records_are_read_as_all_crawlers_write_them() -> TestResult {
         ),
         ("http://a/4", "HTTP/1.1 200 OK", "\r\nHTTP/1.1 200 OK"),
         ("http://a/5", "text/html", "text/html charset=utf-8"),
+        ("http://a/6", "WARC-Type: response", "WARC-Type: RESPONSE"),
     ] {
         let text = page.replace(before, after).replace("http://a/1", address);
         let (head, body) = text.split_once("\r\n\r\n").ok_or("it has a head")?;
@@ -991,11 +999,15 @@ fn records_are_read_as_all_crawlers_write_them() -> TestResult {
     assert_eq!(counts, expected, "{}", ran.err);
     let found = fingerprints(&folder, "in.warc")?;
     let keys: Vec<&str> = found.iter().map(|page| page.0.as_str()).collect();
-    assert_eq!(
-        keys[..4],
-        ["http://a/2", "http://a/3", "http://a/4", "http://a/5"]
-    );
-    assert!(found[..4].iter().all(|page| page.1 == found[0].1));
+    let expected = [
+        "http://a/2",
+        "http://a/3",
+        "http://a/4",
+        "http://a/5",
+        "http://a/6",
+    ];
+    assert_eq!(keys[..5], expected);
+    assert!(found[..5].iter().all(|page| page.1 == found[0].1));
     Ok(())
 }
 
