@@ -3,8 +3,9 @@
 //!
 //! # References
 //! MIME Sniffing Living Standard, section 7.1 on how HTML begins, section 3 on the bytes that text does not have.
-//! It departs from the standard in two points: a byte order mark before HTML does not hide the HTML, and UTF-16 is
-//! looked at as what it says.
+//! It departs from the standard in four points: a byte order mark before HTML does not hide the HTML, UTF-16 is
+//! looked at as what it says, HTML may begin with more tags than those of the standard, as pages do whose optional tags
+//! were left out, and a document type is one whatever white space is in it.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -234,9 +235,9 @@ const WITHIN: usize = 4096;
 /// The bytes in which the standard looks for those that text does not have.
 const BINARY_WITHIN: usize = 1445;
 
-/// How HTML begins. White space or `>` stands behind each. A comment is HTML too.
+/// How HTML begins, but for its document type. White space, `>` or `/>` stands behind each. A comment is HTML too, but
+/// not `<pre>`, with which many texts begin.
 const HTML: &[&[u8]] = &[
-    b"<!doctype html",
     b"<html",
     b"<head",
     b"<script",
@@ -252,7 +253,37 @@ const HTML: &[&[u8]] = &[
     b"<body",
     b"<br",
     b"<p",
+    // These are not in the standard.
+    b"<meta",
+    b"<link",
+    b"<base",
+    b"<noscript",
+    b"<frameset",
+    b"<center",
+    b"<main",
+    b"<article",
+    b"<aside",
+    b"<section",
+    b"<header",
+    b"<footer",
+    b"<nav",
+    b"<figure",
+    b"<img",
+    b"<hr",
+    b"<span",
+    b"<ul",
+    b"<ol",
+    b"<dl",
+    b"<h2",
+    b"<h3",
+    b"<h4",
+    b"<h5",
+    b"<h6",
+    b"<form",
+    b"<blockquote",
 ];
+
+const DOCUMENT_TYPE: &[u8] = b"<!doctype";
 
 /// The roots of XML and SGML without a declaration: feeds, dumps of wikis and what is made of those (`doc`), pictures,
 /// maps of sites, and collections of news (`doc`, `lewis`).
@@ -283,7 +314,10 @@ pub(super) fn kind_of_bytes(bytes: &[u8]) -> Kind {
     if has_root(&lower, XML) {
         return Kind::Xml;
     }
-    if lower.starts_with(b"<!--") || HTML.iter().any(|tag| begins_with_tag(&lower, tag)) {
+    let named = lower.strip_prefix(DOCUMENT_TYPE).unwrap_or_default();
+    let is_html = begins_with_tag(named.trim_ascii_start(), b"html");
+    if is_html || lower.starts_with(b"<!--") || HTML.iter().any(|tag| begins_with_tag(&lower, tag))
+    {
         return Kind::Html;
     }
     let looked_at = &beginning[..beginning.len().min(BINARY_WITHIN)];
@@ -317,16 +351,16 @@ pub(super) fn is_mostly_binary(bytes: &[u8]) -> bool {
 }
 
 fn begins_with_tag(bytes: &[u8], tag: &[u8]) -> bool {
-    bytes
-        .strip_prefix(tag)
-        .and_then(<[u8]>::first)
-        .is_some_and(|&byte| byte == b'>' || byte.is_ascii_whitespace())
+    match bytes.strip_prefix(tag) {
+        Some([b'>', ..] | [b'/', b'>', ..]) => true,
+        Some([byte, ..]) => byte.is_ascii_whitespace(),
+        _ => false,
+    }
 }
 
 /// Whether the root of XML is one of these: it, or the document type that names it, is the first that is neither a
 /// declaration nor a comment.
 fn has_root(xml: &[u8], roots: &[&[u8]]) -> bool {
-    const DOCUMENT_TYPE: &[u8] = b"<!doctype";
     let mut rest = xml;
     loop {
         let end: &[u8] = match rest {
@@ -397,6 +431,18 @@ mod tests {
             ("<HTML\n>", Kind::Html),
             ("<p>Some", Kind::Html),
             ("<!-- saved from -->", Kind::Html),
+            ("<!doctypehtml><meta charset=utf-8>", Kind::Html),
+            ("<!DOCTYPE  html>", Kind::Html),
+            ("<!DOCTYPE\r\n\thtml\n>", Kind::Html),
+            ("<!DOCTYPE htmlish>", Kind::Text),
+            ("<html/>", Kind::Html),
+            ("<br/>Some", Kind::Html),
+            ("<meta charset=utf-8>", Kind::Html),
+            ("<LINK rel=icon>", Kind::Html),
+            ("<h2>Some", Kind::Html),
+            ("<article>Some", Kind::Html),
+            ("<article/s>", Kind::Text),
+            ("<metal> is", Kind::Text),
             ("<pre>Some", Kind::Text),
             ("<about> is", Kind::Text),
             ("<htmlish>", Kind::Text),
@@ -416,6 +462,7 @@ mod tests {
             ("<mediawiki xmlns='a'>", Kind::Xml),
             ("<!-- a --><rss version='2.0'>", Kind::Xml),
             ("<!DOCTYPE rss PUBLIC 'a'>\n<rss>", Kind::Xml),
+            ("<feed/>", Kind::Xml),
             ("<?xml-stylesheet href='a'?><!DOCTYPE svg>", Kind::Xml),
             ("<!DOCTYPE lewis SYSTEM 'lewis.dtd'>", Kind::Xml),
             ("<doc id='1' url='a' title='b'>", Kind::Xml),

@@ -132,6 +132,15 @@ impl SaidKind {
             "text/xml" => Self::Xml { is_text: true },
             "application/xml" => Self::Xml { is_text: false },
             "unknown/unknown" | "application/unknown" => Self::Unknown,
+            // Servers that mean a page, or a program that writes one.
+            "text/htm"
+            | "text/xhtml"
+            | "text/x-html"
+            | "text/x-server-parsed-html"
+            | "text/php"
+            | "text/asp"
+            | "application/html"
+            | "application/xhtml" => Self::Unknown,
             "application/octet-stream"
             | "binary/octet-stream"
             | "application/force-download"
@@ -243,6 +252,9 @@ mod tests {
             (&[""], "\u{e4}"),
             (&["unknown/unknown"], "\u{e4}"),
             (&["application/octet-stream"], "\u{e4}"),
+            (&["text/htm; charset=iso-8859-7"], "\u{3b4}"),
+            (&["Text/X-Server-Parsed-HTML"], "\u{e4}"),
+            (&["application/xhtml"], "\u{e4}"),
         ] {
             let mut said = Said::default();
             fields.iter().for_each(|field| said.add_type(field));
@@ -281,6 +293,10 @@ mod tests {
             ),
             ("text/plain", html, text(html)),
             ("application/octet-stream", "some words", None),
+            ("text/htm", "some words", text("some words")),
+            ("text/xhtml", xhtml, Some(Content::Xhtml(xhtml.to_owned()))),
+            ("application/html", "some words", text("some words")),
+            ("text/php", "a\0b\0\0\0\0\0\0", None),
             ("image/png", html, None),
             ("application/json", "{}", None),
         ] {
