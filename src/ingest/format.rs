@@ -45,10 +45,11 @@ pub enum InputFormat {
     /// * [`Warc`](Self::Warc) for the name `.warc`, and if it begins with `WARC/`;
     /// * [`Text`](Self::Text) for the names `.txt`, `.md`, `.html`, `.htm`, `.xhtml` and `.xht`;
     /// * [`Jsonl`](Self::Jsonl) for the names `.jsonl`, `.ndjson` and `.json`, and if the first character is
-    ///   `{`;
-    /// * [`Tsv`](Self::Tsv) for the name `.tsv`, and for standard input whose first line has a tab;
-    /// * [`Text`](Self::Text) for everything else, but for `.csv`, XML that is not XHTML, and mailboxes of several
-    ///   messages: these hold many documents in formats that are not read, and are refused.
+    ///   `{` with white space, `"` or `}` behind it;
+    /// * [`Tsv`](Self::Tsv) for the name `.tsv`, and for standard input whose first line has a tab, unless it is HTML
+    ///   or XML;
+    /// * [`Text`](Self::Text) for everything else, but for `.csv`, JSON arrays of objects, XML that is not XHTML, and
+    ///   mailboxes of several messages: these hold many documents in formats that are not read, and are refused.
     #[default]
     Auto,
     /// A JSON object per line.
@@ -155,11 +156,14 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
     let is_named_text = is_page || name_ends(&name, TEXT_NAMES);
     let shown = beginning_of(beginning);
     let shown = shown.trim_ascii_start();
+    let kind = kind_of_bytes(beginning);
+    let is_markup = matches!(kind, Kind::Html | Kind::Xhtml | Kind::Xml);
+    let is_table = is_stdin && !is_markup && first_line(shown).contains(&b'\t');
     let format = if is_named_text {
         InputFormat::Text
-    } else if name_ends(&name, &[".jsonl", ".ndjson", ".json"]) || shown.first() == Some(&b'{') {
+    } else if name_ends(&name, &[".jsonl", ".ndjson", ".json"]) || begins_object(shown) {
         InputFormat::Jsonl
-    } else if name_ends(&name, &[".tsv"]) || (is_stdin && first_line(shown).contains(&b'\t')) {
+    } else if name_ends(&name, &[".tsv"]) || is_table {
         InputFormat::Tsv
     } else {
         InputFormat::Text
@@ -169,14 +173,15 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
         InputFormat::Tsv | InputFormat::Text if !is_page && is_fingerprints(shown) => {
             Some("has fingerprints in place of texts; say so with `--input-format fingerprints`")
         }
-        InputFormat::Text if !is_page => {
-            kind_of_many(shown).or_else(|| match name.ends_with(".csv") {
-                true => Some(UNREAD_CSV),
-                false => {
-                    (!is_named_text && kind_of_bytes(beginning) == Kind::Xml).then_some(UNREAD_XML)
-                }
-            })
-        }
+        InputFormat::Text if !is_page => kind_of_many(shown).or_else(|| match kind {
+            _ if name.ends_with(".csv") => Some(UNREAD_CSV),
+            _ if is_named_text => None,
+            Kind::Xml => Some(UNREAD_XML),
+            _ => match shown.strip_prefix(b"[") {
+                Some(rest) if begins_object(rest.trim_ascii_start()) => kind_of_json(shown),
+                _ => None,
+            },
+        }),
         _ => None,
     };
     match problem {
@@ -400,6 +405,15 @@ fn is_fingerprints(beginning: &[u8]) -> bool {
     tab > 0 && digits.len() == 16 && digits.iter().all(u8::is_ascii_hexdigit)
 }
 
+/// Whether an object of JSON begins here, as far as the next byte tells. Texts may begin with a brace too, such as
+/// those of wikis and of templates.
+fn begins_object(bytes: &[u8]) -> bool {
+    match bytes {
+        [b'{', byte, ..] => byte.is_ascii_whitespace() || b"\"}".contains(byte),
+        _ => bytes == b"{",
+    }
+}
+
 /// What is wrong with JSON that is not one object per line. `beginning` has no white space in front.
 fn kind_of_json(beginning: &[u8]) -> Option<&'static str> {
     match beginning {
@@ -409,8 +423,8 @@ fn kind_of_json(beginning: &[u8]) -> Option<&'static str> {
         [b'{', rest @ ..] => {
             let line = first_line(rest);
             let more = rest.get(line.len() + 1..).unwrap_or_default();
-            let is_spread =
-                line.trim_ascii().is_empty() && more.trim_ascii_start().starts_with(b"\"");
+            let is_open = matches!(line.trim_ascii().last(), None | Some(b',' | b'{' | b'['));
+            let is_spread = is_open && more.trim_ascii_start().starts_with(b"\"");
             is_spread
                 .then_some("has JSON objects over several lines; put each on a line with `jq -c .`")
         }
@@ -507,9 +521,52 @@ mod tests {
     }
 
     #[test]
+    fn what_begins_with_a_bracket_is_json_only_if_json_follows() {
+        let of = |name: &str, text: &str| {
+            let format = detect(Path::new(name), name == "-", text.as_bytes());
+            format.map_err(|error| error.to_string())
+        };
+        for name in ["-", "part-0", "wiki.data"] {
+            for text in ["{\"id\": 1}", "\n{ \"id\": 1}", "{}", "{", "{\t}"] {
+                assert_eq!(of(name, text), Ok(InputFormat::Jsonl), "{name}: {text}");
+            }
+            for text in [
+                "{{Infobox",
+                "{% extends 'a' %}",
+                "{\\bf Words}",
+                "{words}",
+                "[[Words]]",
+                "[{{fullurl:words}} words]",
+                "[1, 2]",
+            ] {
+                assert_eq!(of(name, text), Ok(InputFormat::Text), "{name}: {text}");
+            }
+            for text in ["[{\"id\": 1}]", "[\n  {\n"] {
+                let error = of(name, text).expect_err("it is an array");
+                assert!(error.contains("one JSON array"), "{name}: {error}");
+            }
+        }
+        assert_eq!(of("a.txt", "[{\"id\": 1}]"), Ok(InputFormat::Text));
+        assert_eq!(of("a.html", "[{\"id\": 1}]"), Ok(InputFormat::Text));
+    }
+
+    #[test]
+    fn markup_with_a_tab_is_no_table() {
+        let of = |text: &str| detect(Path::new("-"), true, text.as_bytes());
+        for text in ["<html\tlang=en>", "<!DOCTYPE html>\t<p>Some"] {
+            assert!(matches!(of(text), Ok(InputFormat::Text)), "{text}");
+        }
+        assert!(of("<?xml version='1.0'?>\t<rss>").is_err());
+        assert!(matches!(of("a\t<html>"), Ok(InputFormat::Tsv)));
+    }
+
+    #[test]
     fn json_of_one_object_per_line_is_not_refused() {
         assert_eq!(kind_of_json(b"{\"id\": 1}\n{\n"), None);
         assert!(kind_of_json(b"[\n {\"id\": 1}]").is_some());
         assert!(kind_of_json(b"{\r\n  \"id\": 1\n}").is_some());
+        assert!(kind_of_json(b"{ \"id\": 1,\n  \"text\": \"a\" }").is_some());
+        assert!(kind_of_json(b"{\"features\": {\n\"a\": 1}}").is_some());
+        assert_eq!(kind_of_json(b"{\"id\": \"a,\n{\"id\": 1}"), None);
     }
 }

@@ -370,6 +370,7 @@ fn content_that_cannot_be_read_is_named_with_what_to_do() -> TestResult {
             folder.file("array.json", b"[\n{\"id\": 1}]")?,
             "jq -c '.[]'",
         ),
+        (folder.file("part-0", b"[{\"id\": 1}]")?, "jq -c '.[]'"),
         (
             folder.file("spread.json", b"{\n  \"id\": 1\n}\n")?,
             "jq -c .",
@@ -387,6 +388,27 @@ fn content_that_cannot_be_read_is_named_with_what_to_do() -> TestResult {
         run!("ingest", folder.path("d.simdb"), &input)
             .expect(2)
             .says(named);
+    }
+    Ok(())
+}
+
+/// An array was one text, a page with a tab a table, and the lines of a wiki or of a template bad JSON.
+#[test]
+fn what_has_no_name_is_told_by_how_it_begins() -> TestResult {
+    let folder = Folder::new()?;
+    let piped = |content: &str| {
+        let mut command = simdb();
+        command.args(["fingerprint", "-", "--json"]);
+        run_with_input(&mut command, content.as_bytes())
+    };
+    piped("[{\"id\": 1}]")?.expect(2).says("jq -c '.[]'");
+    let words = piped(TEXT)?.expect(0).object()?["fingerprint"].clone();
+    let page = format!("<!doctypehtml><title>\t</title><p\tclass=a>{TEXT}");
+    assert_eq!(piped(&page)?.expect(0).object()?["fingerprint"], words);
+    for text in ["{{Infobox\n|a}}\n", "{% extends 'a' %}\n", "{\\bf a}\n"] {
+        let file = folder.file("wiki", format!("{text}{TEXT}"))?;
+        let read = run!("fingerprint", &file, "--json").expect(0).json()?;
+        assert_eq!(read.len(), 1, "{text}");
     }
     Ok(())
 }
