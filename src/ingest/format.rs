@@ -13,7 +13,7 @@ use std::path::Path;
 use encoding_rs::Encoding;
 
 use super::encoding::{UTF_8_MARK, wide_without_mark};
-use super::unreadable::kind_of_many;
+use super::unreadable::{kind_of_mail, kind_of_many};
 use crate::error::{Error, Result, path_name};
 
 /// How an input is cut into records.
@@ -48,8 +48,9 @@ pub enum InputFormat {
     ///   `{` with white space, `"` or `}` behind it;
     /// * [`Tsv`](Self::Tsv) for the name `.tsv`, and for standard input whose first line has a tab, unless it is HTML
     ///   or XML;
-    /// * [`Text`](Self::Text) for everything else, but for `.csv`, JSON arrays of objects, XML that is not XHTML, and
-    ///   mailboxes of several messages: these hold many documents in formats that are not read, and are refused.
+    /// * [`Text`](Self::Text) for everything else, but for `.csv`, JSON arrays of objects, XML that is not XHTML,
+    ///   messages of mail with parts (MIME), and mailboxes of several messages: these are in formats that are not read,
+    ///   and are refused.
     #[default]
     Auto,
     /// A JSON object per line.
@@ -177,10 +178,10 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
             _ if name.ends_with(".csv") => Some(UNREAD_CSV),
             _ if is_named_text => None,
             Kind::Xml => Some(UNREAD_XML),
-            _ => match shown.strip_prefix(b"[") {
+            _ => kind_of_mail(beginning).or_else(|| match shown.strip_prefix(b"[") {
                 Some(rest) if begins_object(rest.trim_ascii_start()) => kind_of_json(shown),
                 _ => None,
-            },
+            }),
         }),
         _ => None,
     };

@@ -14,6 +14,26 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
         "is packed with xz; unpack it, for example with `unxz`",
     ),
     (
+        b"LZIP\x01",
+        "is packed with lzip; unpack it, for example with `lzip -d`",
+    ),
+    (
+        b"\x04\x22\x4d\x18",
+        "is packed with lz4; unpack it, for example with `unlz4`",
+    ),
+    (
+        b"\x02\x21\x4c\x18",
+        "is packed with lz4; unpack it, for example with `unlz4`",
+    ),
+    (
+        b"\xff\x06\0\0sNaPpY",
+        "is packed with Snappy; unpack it, for example with `snzip -d`",
+    ),
+    (
+        b"\x1f\x9d",
+        "is packed with compress (`.Z`); unpack it, for example with `gunzip`",
+    ),
+    (
         b"PK\x03\x04",
         "is a zip archive; unpack it, for example with `unzip`; of a web archive (WACZ), read the folder `archive` \
          alone",
@@ -188,21 +208,41 @@ pub(super) fn kind_of_many(text: &[u8]) -> Option<&'static str> {
     )
 }
 
+/// What a message of mail is, or a page that a browser saved as one (MHTML): its header says that it has parts, which
+/// are packed and encoded in ways that are not read.
+pub(super) fn kind_of_mail(text: &[u8]) -> Option<&'static str> {
+    for (number, line) in text.split(|&byte| byte == b'\n').enumerate() {
+        let begins_message = number == 0 && line.starts_with(b"From ");
+        let goes_on = number > 0 && matches!(line, [b' ' | b'\t', ..]);
+        match field_name(line) {
+            Some(name) if name.eq_ignore_ascii_case(b"MIME-Version") => {
+                return Some(
+                    "is a message of mail, or a page saved as one (MHTML), whose parts are not read; save the page as \
+                     HTML, write the text of the message as a line of JSON, or say `--input-format text` if all of it \
+                     is one document",
+                );
+            }
+            Some(_) => {}
+            None if begins_message || goes_on => {}
+            None => return None,
+        }
+    }
+    None
+}
+
 /// Whether a message of a mailbox begins here: a line `From `, and fields of a header behind it.
 fn is_message(text: &[u8]) -> bool {
     let mut lines = text.splitn(4, |&byte| byte == b'\n');
     let first = lines.next().unwrap_or_default();
     let second = lines.next().unwrap_or_default();
-    let Some(colon) = memchr::memchr(b':', second) else {
-        return false;
-    };
-    let name = &second[..colon];
-    first.starts_with(b"From ")
-        && first.contains(&b':')
-        && !name.is_empty()
-        && name
-            .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte))
+    first.starts_with(b"From ") && first.contains(&b':') && field_name(second).is_some()
+}
+
+/// The name of the field of a header that is in this line.
+fn field_name(line: &[u8]) -> Option<&[u8]> {
+    let name = &line[..memchr::memchr(b':', line)?];
+    let may_stand = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+    (!name.is_empty() && name.iter().all(may_stand)).then_some(name)
 }
 
 /// The kind of text whose characters have two or four bytes, without a byte order mark. In what is mostly Latin, the
@@ -292,7 +332,7 @@ mod tests {
 
     #[test]
     fn binary_content_is_named_and_text_that_begins_like_some_is_not() {
-        let cases: [(&[u8], &str); 7] = [
+        let cases: [(&[u8], &str); 12] = [
             (b"\x89PNG\r\n\x1a\n\0\0", "PNG"),
             (b"GIF89a\x01\0\x01\0", "GIF"),
             (b"BM\x36\0\0\0", "BMP"),
@@ -300,6 +340,11 @@ mod tests {
             (b"{\\rtf1\\ansi", "RTF"),
             (b"\0\0\0\x1cftypavif\0", "AVIF"),
             (b"MZ\x90\0\x03\0", "Windows"),
+            (b"\x04\x22\x4d\x18\x64\x40", "unlz4"),
+            (b"\x02\x21\x4c\x18\x64\x40", "unlz4"),
+            (b"\xff\x06\0\0sNaPpY\x01", "Snappy"),
+            (b"\x1f\x9d\x90", "gunzip"),
+            (b"LZIP\x01\x0c", "lzip -d"),
         ];
         for (bytes, name) in cases {
             assert!(
@@ -315,6 +360,7 @@ mod tests {
             "RIFF",
             "PK, or",
             "ID3 tags",
+            "LZIP is a format",
         ] {
             assert_eq!(kind_of(text.as_bytes()), None, "{text}");
         }
@@ -348,5 +394,27 @@ mod tests {
         assert!(kind_of_many(format!("{one}\n{one}").replace('\n', "\r\n").as_bytes()).is_some());
         assert_eq!(kind_of_many(b"From here: a\nb\nFrom there: b\nc\n"), None);
         assert_eq!(kind_of_many(b""), None);
+    }
+
+    #[test]
+    fn a_message_with_parts_is_told_by_its_header() {
+        let header =
+            "From: <Saved by Blink>\r\nSubject: =?utf-8?Q?a?=\r\n\tb: c\r\nMime-version: 1.0\r\n";
+        for text in [
+            format!("{header}\r\nwords"),
+            format!("From a@example.org Mon Jan  1 10:00:00 2024\n{header}\n"),
+            "MIME-Version: 1.0\n".to_owned(),
+        ] {
+            assert!(kind_of_mail(text.as_bytes()).is_some(), "{text}");
+        }
+        for text in [
+            "",
+            "From: a\nTo: b\n\nMIME-Version: 1.0\n",
+            "Words about mail\nMIME-Version: 1.0\n",
+            "Note: one\n  MIME-Version: 1.0\n",
+            " MIME-Version: 1.0\n",
+        ] {
+            assert_eq!(kind_of_mail(text.as_bytes()), None, "{text}");
+        }
     }
 }

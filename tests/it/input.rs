@@ -332,6 +332,8 @@ fn content_that_cannot_be_read_is_named_with_what_to_do() -> TestResult {
     let cases = [
         (folder.file("a.bz2", b"BZh91AY&SY\x01\x02")?, "bunzip2"),
         (folder.file("a.xz", b"\xfd7zXZ\0\0")?, "unxz"),
+        (folder.file("a.lz4", b"\x04\x22\x4d\x18\x64")?, "unlz4"),
+        (folder.file("a.Z", b"\x1f\x9d\x90\x61")?, "gunzip"),
         (folder.file("a.zip", b"PK\x03\x04\x14")?, "unzip"),
         (folder.file("a.7z", b"7z\xbc\xaf\x27\x1c")?, "7z archive"),
         (folder.file("a.tar", &tar)?, "tar archive"),
@@ -376,6 +378,13 @@ fn content_that_cannot_be_read_is_named_with_what_to_do() -> TestResult {
             "jq -c .",
         ),
         (
+            folder.file(
+                "saved.mhtml",
+                "From: a\r\nMIME-Version: 1.0\r\n\r\n<p>a\r\n",
+            )?,
+            "MHTML",
+        ),
+        (
             folder.file("f.tsv", b"a\t0123456789abcdef\n")?,
             "--input-format fingerprints",
         ),
@@ -402,6 +411,9 @@ fn what_has_no_name_is_told_by_how_it_begins() -> TestResult {
         run_with_input(&mut command, content.as_bytes())
     };
     piped("[{\"id\": 1}]")?.expect(2).says("jq -c '.[]'");
+    piped("MIME-Version: 1.0\n\nwords\n")?
+        .expect(2)
+        .says("--input-format text");
     let words = piped(TEXT)?.expect(0).object()?["fingerprint"].clone();
     let page = format!("<!doctypehtml><title>\t</title><p\tclass=a>{TEXT}");
     assert_eq!(piped(&page)?.expect(0).object()?["fingerprint"], words);
