@@ -9,7 +9,7 @@ use std::mem;
 use flate2::bufread::GzDecoder;
 
 use super::stored_bytes::{Stored, StoredBytes};
-use super::zstd_frame::{Frame, read_dictionary};
+use super::zstd_frame::{Frame, lacks_dictionary, read_dictionary};
 
 /// The bytes of an input, unpacked. A packed input may have many parts, each of which is unpacked on its own.
 ///
@@ -610,6 +610,9 @@ impl Part {
             let reason =
                 format!("{behind}at byte {at}, there are bytes that are neither gzip nor zstd");
             return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+        }
+        if let Some(error) = lacks_dictionary(beginning, at, dictionary) {
+            return Err(error);
         }
         stored.keep_from_here();
         let Self::Between(stored) = mem::replace(self, Self::Taken) else {

@@ -93,6 +93,24 @@ fn frames_of_zstd_are_unpacked_with_the_dictionary_before_them() -> io::Result<(
     Ok(())
 }
 
+/// It was told to be damaged.
+#[test]
+fn a_frame_whose_dictionary_is_not_there_says_so() -> io::Result<()> {
+    // The number of the dictionary in one byte and in four, then a last block of three bytes.
+    let short = b"\x28\xb5\x2f\xfd\x21\x07\x03\x19\0\0abc";
+    let long = b"\x28\xb5\x2f\xfd\x03\0\x07\0\0\x01\x19\0\0abc";
+    for (frame, number) in [(&short[..], "7"), (long, "16777223")] {
+        let stored = [&zstd::encode_all(&b"one "[..], 3)?, frame].concat();
+        let begins = stored.len() - frame.len();
+        let error = text_of(unpacked(&stored)?).expect_err("it has no dictionary");
+        let begin = format!(
+            "the frame of zstd that begins at byte {begins} needs the dictionary {number} "
+        );
+        assert!(error.to_string().starts_with(&begin), "{error}");
+    }
+    Ok(())
+}
+
 #[test]
 fn damage_is_told_with_its_place_and_with_what_it_may_have_touched() -> io::Result<()> {
     let text: String = (0..20_000).map(|number| format!("{number} ")).collect();

@@ -89,6 +89,39 @@ impl Read for Frame {
     }
 }
 
+/// What is wrong with the frame of zstd that begins here, at a byte of the input: it was packed with another dictionary
+/// than this one. The number of a dictionary, which is zero without one, stands in both (RFC 8878).
+pub(super) fn lacks_dictionary(bytes: &[u8], at: u64, dictionary: &[u8]) -> Option<io::Error> {
+    let wanted = dictionary_of(bytes);
+    let number = match dictionary {
+        [0x37, 0xa4, 0x30, 0xec, a, b, c, d, ..] => u32::from_le_bytes([*a, *b, *c, *d]),
+        _ => 0,
+    };
+    (wanted != 0 && wanted != number).then(|| {
+        let reason = format!(
+            "the frame of zstd that begins at byte {at} needs the dictionary {wanted} with which it was packed, and \
+             that is not at hand; unpack it with `zstd -d -D DICTIONARY`, and read that"
+        );
+        io::Error::new(io::ErrorKind::InvalidData, reason)
+    })
+}
+
+/// The number of the dictionary that the frame of zstd needs that begins here. Zero if it needs none.
+fn dictionary_of(bytes: &[u8]) -> u32 {
+    let [0x28, 0xb5, 0x2f, 0xfd, descriptor, rest @ ..] = bytes else {
+        return 0;
+    };
+    let is_single_segment = descriptor & 0x20 != 0;
+    let number = rest.get(usize::from(!is_single_segment)..);
+    let number = number.unwrap_or_default().iter();
+    let bytes_of_number = DICTIONARY_BYTES[usize::from(descriptor & 3)];
+    let number = number.take(bytes_of_number).rev();
+    number.fold(0, |number, &byte| number << 8 | u32::from(byte))
+}
+
+/// The bytes of the number of a dictionary, by the last bits of the descriptor of a frame.
+const DICTIONARY_BYTES: [usize; 4] = [0, 1, 2, 4];
+
 /// The window of the frame of zstd that begins here (bytes), by RFC 8878. Zero if it is none.
 fn window_of(bytes: &[u8]) -> u64 {
     let [0x28, 0xb5, 0x2f, 0xfd, descriptor, rest @ ..] = bytes else {
@@ -102,7 +135,7 @@ fn window_of(bytes: &[u8]) -> u64 {
         let base = 1u64 << (10 + (window >> 3));
         return base + base / 8 * u64::from(window & 7);
     }
-    let dictionary_bytes = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let dictionary_bytes = DICTIONARY_BYTES[usize::from(descriptor & 3)];
     let size_bytes = [1, 2, 4, 8][usize::from(descriptor >> 6)];
     let size = rest
         .get(dictionary_bytes..dictionary_bytes + size_bytes)
