@@ -20,11 +20,17 @@ const RAW_ELEMENTS: [(&[u8], &[u8]); 2] = [(b"script", b"</script"), (b"style", 
 
 /// The encoding that a page says. `None` if it says none that is known.
 pub(super) fn declared(page: &[u8]) -> Option<&'static Encoding> {
-    let beginning = page[..page.len().min(WITHIN)].to_ascii_lowercase();
-    encoding_of_tags(&beginning).or_else(|| encoding_of_xml_declaration(&beginning))
+    encoding_of_label(declared_label(page)?.as_bytes())
 }
 
-fn encoding_of_tags(page: &[u8]) -> Option<&'static Encoding> {
+/// The label of the encoding that a page says, in small letters. `None` if it says none that is known.
+pub(super) fn declared_label(page: &[u8]) -> Option<String> {
+    let beginning = page[..page.len().min(WITHIN)].to_ascii_lowercase();
+    let label = label_of_tags(&beginning).or_else(|| label_of_xml_declaration(&beginning))?;
+    Some(String::from_utf8_lossy(label.trim_ascii()).into_owned())
+}
+
+fn label_of_tags(page: &[u8]) -> Option<&[u8]> {
     let mut rest = page;
     loop {
         rest = &rest[memchr::memchr(b'<', rest)?..];
@@ -52,8 +58,8 @@ fn encoding_of_tags(page: &[u8]) -> Option<&'static Encoding> {
         let mut attributes = Attributes { rest: behind };
         if name == b"meta" && !is_end {
             let meta = Meta::read(&mut attributes)?;
-            if let Some(encoding) = meta.encoding() {
-                return Some(encoding);
+            if let Some(label) = meta.label() {
+                return Some(label);
             }
         }
         while attributes.next_one()?.is_some() {}
@@ -92,14 +98,14 @@ impl<'p> Meta<'p> {
         Some(meta)
     }
 
-    fn encoding(&self) -> Option<&'static Encoding> {
-        match (self.charset, self.content) {
-            (Some(label), _) => encoding_of_label(label),
-            (None, Some(content)) if self.is_content_type => {
-                encoding_of_label(charset_of(content)?)
-            }
-            _ => None,
-        }
+    /// The label of an encoding that is known.
+    fn label(&self) -> Option<&'p [u8]> {
+        let label = match (self.charset, self.content) {
+            (Some(label), _) => label,
+            (None, Some(content)) if self.is_content_type => charset_of(content)?,
+            _ => return None,
+        };
+        encoding_of_label(label).map(|_| label)
     }
 }
 
@@ -122,14 +128,15 @@ fn charset_of(content: &[u8]) -> Option<&[u8]> {
     Some(&value[..end])
 }
 
-/// The encoding of `<?xml version="1.0" encoding="…"?>`.
-fn encoding_of_xml_declaration(page: &[u8]) -> Option<&'static Encoding> {
+/// The label in `<?xml version="1.0" encoding="…"?>`, if its encoding is known.
+fn label_of_xml_declaration(page: &[u8]) -> Option<&[u8]> {
     let declaration = without_spaces(page).strip_prefix(b"<?xml")?;
     let declaration = before(declaration, b'>')?;
     let value = &declaration[memmem::find(declaration, b"encoding")? + b"encoding".len()..];
     let value = without_spaces(without_spaces(value).strip_prefix(b"=")?);
     let quote = *value.first().filter(|quote| b"\"'".contains(quote))?;
-    encoding_of_label(before(&value[1..], quote)?)
+    let label = before(&value[1..], quote)?;
+    encoding_of_label(label).map(|_| label)
 }
 
 /// The encoding of a label within a page. A page in UTF-16 could not have been read so far, so it is in UTF-8.

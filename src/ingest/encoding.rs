@@ -12,7 +12,7 @@ use encoding_rs::{
     X_USER_DEFINED,
 };
 
-use super::declared_encoding::declared;
+use super::declared_encoding::{declared, declared_label};
 use super::rejected::Reason;
 
 /// The byte order mark of UTF-8.
@@ -69,11 +69,11 @@ pub(super) fn decoded(
     let inside = if declares { declared(bytes) } else { None };
     if [said, inside].contains(&Some(REPLACEMENT)) && is_unreadable(bytes) {
         let label = match charset {
-            Some(label) if said == Some(REPLACEMENT) => label,
-            _ => "which it says",
+            Some(label) if said == Some(REPLACEMENT) => label.to_owned(),
+            _ => declared_label(bytes).unwrap_or_default(),
         };
         return Err(Reason::Encoding {
-            label: label.to_owned(),
+            label,
             misfits: None,
         });
     }

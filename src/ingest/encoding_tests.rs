@@ -257,6 +257,24 @@ fn encodings_that_are_not_read_are_named() {
         html("text/html; charset=iso-2022-kr", b"<p>plain words</p>"),
         "<p>plain words</p>"
     );
+    // The page says it in a tag, or in its declaration.
+    for (page, said) in [
+        ("<meta charset=' HZ-GB-2312 '>", "hz-gb-2312"),
+        (
+            "<meta http-equiv=content-type content='a/b; charset=iso-2022-kr'>",
+            "iso-2022-kr",
+        ),
+        (
+            "<?xml version='1.0' encoding='ISO-2022-KR'?>",
+            "iso-2022-kr",
+        ),
+    ] {
+        let page = [page.as_bytes(), hz].concat();
+        match read("text/html", &page) {
+            Err(Reason::Encoding { label, .. }) => assert_eq!(label, said),
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]
