@@ -138,8 +138,8 @@ impl Node {
             .get("shadowrootmode")
             .is_some_and(|mode| mode == "open" || mode == "closed");
         self.is(&[
-            "audio", "canvas", "datalist", "iframe", "noembed", "noframes", "noscript", "rp",
-            "script", "style", "title", "video",
+            "audio", "canvas", "datalist", "iframe", "meter", "noembed", "noframes", "noscript",
+            "progress", "rp", "script", "style", "title", "video",
         ]) || self.is(&["template"]) && !shadow
             || self.is(&["object"]) && self.has("data")
             || self.is(&["dialog"]) && !self.has("open")

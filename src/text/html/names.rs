@@ -160,7 +160,7 @@ const STATEMENTS: [(Trait, &str); 17] = [
     ),
     (
         Trait::Unshown,
-        "audio canvas datalist iframe noembed noframes noscript rp script style template title video",
+        "audio canvas datalist iframe meter noembed noframes noscript progress rp script style template title video",
     ),
     (
         Trait::EndsP,

@@ -163,7 +163,15 @@ fn unknown_and_inline_elements_part_no_word() {
 
 #[test]
 fn a_box_parts_words_whatever_is_shown_in_it() {
-    for name in ["audio", "canvas", "iframe", "object data=x", "video"] {
+    for name in [
+        "audio",
+        "canvas",
+        "iframe",
+        "meter",
+        "object data=x",
+        "progress",
+        "video",
+    ] {
         let end = name.split(' ').next().expect("it has a name");
         for (attribute, shown) in [
             ("", "one two"),
@@ -346,6 +354,7 @@ fn what_has_to_be_opened_is_not_shown() {
         "<form hidden><label></form>no</label>",
         "<form style='display:none'><div></form>no</form>no</div>",
         "<datalist><option>no</datalist><audio>no</audio><video>no</video><canvas>no</canvas><object data=x>no</object>",
+        "<meter value=1>no</meter><progress>no<b>no</b></progress>",
         "<iframe>no</iframe><noembed>no</noembed><noframes>no</noframes><noscript>no</noscript>",
     ] {
         assert_eq!(words(&format!("{hidden}<p>{rest}")), rest, "{hidden}");
