@@ -208,26 +208,33 @@ pub(super) fn kind_of_many(text: &[u8]) -> Option<&'static str> {
     )
 }
 
-/// What a message of mail is, or a page that a browser saved as one (MHTML): its header says that it has parts, which
-/// are packed and encoded in ways that are not read.
+/// What a message of mail is, or a page that a browser saved as one (MHTML), if its header says that its text is in
+/// parts or packed. A message of plain text can be read as it is.
 pub(super) fn kind_of_mail(text: &[u8]) -> Option<&'static str> {
+    const UNREAD: &str = "is a message of mail, or a page saved as one (MHTML), whose parts are not read; save the \
+                          page as HTML, write the text of the message as a line of JSON, or say `--input-format \
+                          text` if all of it is one document";
+    let (mut has_version, mut is_packed) = (false, false);
     for (number, line) in text.split(|&byte| byte == b'\n').enumerate() {
         let begins_message = number == 0 && line.starts_with(b"From ");
         let goes_on = number > 0 && matches!(line, [b' ' | b'\t', ..]);
-        match field_name(line) {
-            Some(name) if name.eq_ignore_ascii_case(b"MIME-Version") => {
-                return Some(
-                    "is a message of mail, or a page saved as one (MHTML), whose parts are not read; save the page as \
-                     HTML, write the text of the message as a line of JSON, or say `--input-format text` if all of it \
-                     is one document",
-                );
+        let Some(name) = field_name(line) else {
+            if begins_message || goes_on {
+                continue;
             }
-            Some(_) => {}
-            None if begins_message || goes_on => {}
-            None => return None,
+            break;
+        };
+        let value = line[name.len() + 1..].trim_ascii().to_ascii_lowercase();
+        match &*name.to_ascii_lowercase() {
+            b"mime-version" => has_version = true,
+            b"content-type" => is_packed |= value.starts_with(b"multipart/"),
+            b"content-transfer-encoding" => {
+                is_packed |= [&b"base64"[..], b"quoted-printable"].contains(&&*value);
+            }
+            _ => {}
         }
     }
-    None
+    (has_version && is_packed).then_some(UNREAD)
 }
 
 /// Whether a message of a mailbox begins here: a line `From `, and fields of a header behind it.
@@ -401,18 +408,22 @@ mod tests {
         let header =
             "From: <Saved by Blink>\r\nSubject: =?utf-8?Q?a?=\r\n\tb: c\r\nMime-version: 1.0\r\n";
         for text in [
-            format!("{header}\r\nwords"),
-            format!("From a@example.org Mon Jan  1 10:00:00 2024\n{header}\n"),
-            "MIME-Version: 1.0\n".to_owned(),
+            format!("{header}Content-Type: multipart/related;\r\n\ttype=text/html\r\n\r\nwords"),
+            format!(
+                "From a@example.org Mon Jan  1 10:00:00 2024\n{header}content-type: Multipart/mixed\n"
+            ),
+            format!("content-transfer-encoding: Base64\n{header}"),
+            format!("{header}Content-Transfer-Encoding: quoted-printable\r\n\r\n"),
         ] {
             assert!(kind_of_mail(text.as_bytes()).is_some(), "{text}");
         }
         for text in [
             "",
-            "From: a\nTo: b\n\nMIME-Version: 1.0\n",
-            "Words about mail\nMIME-Version: 1.0\n",
-            "Note: one\n  MIME-Version: 1.0\n",
-            " MIME-Version: 1.0\n",
+            "From: a\nMIME-Version: 1.0\nContent-Type: text/plain\nContent-Transfer-Encoding: 7bit\n\nwords\n",
+            "From: a\nTo: b\n\nMIME-Version: 1.0\nContent-Type: multipart/mixed\n",
+            "Words about mail\nMIME-Version: 1.0\nContent-Type: multipart/mixed\n",
+            "Note: one\n  MIME-Version: 1.0\nContent-Type: multipart/mixed\n",
+            "Content-Type: multipart/mixed\n",
         ] {
             assert_eq!(kind_of_mail(text.as_bytes()), None, "{text}");
         }

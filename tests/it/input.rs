@@ -380,7 +380,7 @@ fn content_that_cannot_be_read_is_named_with_what_to_do() -> TestResult {
         (
             folder.file(
                 "saved.mhtml",
-                "From: a\r\nMIME-Version: 1.0\r\n\r\n<p>a\r\n",
+                "From: a\r\nMIME-Version: 1.0\r\nContent-Type: multipart/related\r\n\r\n<p>a\r\n",
             )?,
             "MHTML",
         ),
@@ -411,7 +411,7 @@ fn what_has_no_name_is_told_by_how_it_begins() -> TestResult {
         run_with_input(&mut command, content.as_bytes())
     };
     piped("[{\"id\": 1}]")?.expect(2).says("jq -c '.[]'");
-    piped("MIME-Version: 1.0\n\nwords\n")?
+    piped("MIME-Version: 1.0\nContent-Type: multipart/mixed\n\nwords\n")?
         .expect(2)
         .says("--input-format text");
     let words = piped(TEXT)?.expect(0).object()?["fingerprint"].clone();
