@@ -579,14 +579,12 @@ fn unix_seconds(name: &str, value: &Value) -> Result<i64, Reason> {
         Value::String(text) => parse_rfc3339(text),
         _ => None,
     };
-    if let (Some(number), true) = (seconds, value.is_number())
-        && let Some((meaning, written)) = other_meaning(number)
+    if let Some(number) = seconds.filter(|_| value.is_number())
+        && other_meaning(number).is_some()
     {
         return Err(Reason::NoSeconds {
             name: name.to_owned(),
             number,
-            meaning,
-            written,
         });
     }
     seconds.ok_or_else(|| Reason::Field {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::numbered_key::RecordId;
+use super::timestamps::other_meaning;
 use crate::error::{Error, path_name};
 use crate::plural::counted;
 use crate::text::{Scheme, Unit};
@@ -184,10 +185,6 @@ pub enum Reason {
         name: String,
         /// Its value.
         number: i64,
-        /// What it could be.
-        meaning: &'static str,
-        /// How that is written.
-        written: String,
     },
     /// The field `features` is neither an object of numbers nor a list of texts. A text or a page beside it is not
     /// taken instead: fingerprints of features and of texts have nothing in common.
@@ -306,16 +303,14 @@ impl fmt::Display for Reason {
                     false => Ok(()),
                 }
             }
-            Self::NoSeconds {
-                name,
-                number,
-                meaning,
-                written,
-            } => write!(
-                f,
-                "field `{name}`: {number} could be {meaning}; write \"{written}\", or Unix seconds; if it means something \
-                 else, `--ignore-field {name}` passes over it"
-            ),
+            Self::NoSeconds { name, number } => {
+                let (meaning, written) = other_meaning(*number).unwrap_or(("no time", String::new()));
+                write!(
+                    f,
+                    "field `{name}`: {number} could be {meaning}; write \"{written}\", or Unix seconds; if it means \
+                     something else, `--ignore-field {name}` passes over it"
+                )
+            }
             Self::Features => f.write_str(
                 "field `features`: an object of features with their weights, or a list of features, is wanted; if it \
                  means something else, with `--ignore-field features` `text` or `html` is used",

@@ -214,7 +214,8 @@ pub(super) fn kind_of_mail(text: &[u8]) -> Option<&'static str> {
     const UNREAD: &str = "is a message of mail, or a page saved as one (MHTML), whose parts are not read; save the \
                           page as HTML, write the text of the message as a line of JSON, or say `--input-format \
                           text` if all of it is one document";
-    let (mut has_version, mut is_packed) = (false, false);
+    let mut has_version = false;
+    let mut is_packed = false;
     for (number, line) in text.split(|&byte| byte == b'\n').enumerate() {
         let begins_message = number == 0 && line.starts_with(b"From ");
         let goes_on = number > 0 && matches!(line, [b' ' | b'\t', ..]);
@@ -248,8 +249,10 @@ fn is_message(text: &[u8]) -> bool {
 /// The name of the field of a header that is in this line.
 fn field_name(line: &[u8]) -> Option<&[u8]> {
     let name = &line[..memchr::memchr(b':', line)?];
-    let may_stand = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
-    (!name.is_empty() && name.iter().all(may_stand)).then_some(name)
+    let is_name = name
+        .iter()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte));
+    (is_name && !name.is_empty()).then_some(name)
 }
 
 /// The kind of text whose characters have two or four bytes, without a byte order mark. In what is mostly Latin, the

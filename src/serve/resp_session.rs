@@ -333,7 +333,8 @@ impl<'s> RespSession<'s> {
 
     /// Waits until everything that was submitted is durable, and answers it.
     fn settle(&mut self) -> Result<(), Ended> {
-        let (count, before) = (self.pending.len(), self.outgoing.unsent());
+        let count = self.pending.len();
+        let before = self.outgoing.unsent();
         while let Some(pending) = self.pending.pop_front() {
             match pending {
                 Pending::Verdict(ticket) => self.outgoing.verdict(ticket.wait())?,

@@ -193,14 +193,16 @@ fn ensure_free(path: &Path) -> Result<()> {
         }
         Ok(_) => {}
     }
-    let there = || io::Error::new(io::ErrorKind::AddrInUse, "somebody listens there already");
-    let listens = match connect(path) {
-        Ok(_) => there(),
+    let failed = match connect(path) {
+        Ok(_) => None,
         Err(error) => match error.kind() {
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => return Ok(()),
-            io::ErrorKind::WouldBlock => there(),
-            _ => error,
+            io::ErrorKind::WouldBlock => None,
+            _ => Some(error),
         },
     };
-    Err(Error::io(path)(listens))
+    let failed = failed.unwrap_or_else(|| {
+        io::Error::new(io::ErrorKind::AddrInUse, "somebody listens there already")
+    });
+    Err(Error::io(path)(failed))
 }

@@ -225,7 +225,11 @@ pub(super) fn use_damaged(
     if report.is_sound() {
         Ok(())
     } else {
-        Err(Error::Aborted)
+        Err(Error::Input {
+            source_name: path.display().to_string(),
+            line: None,
+            reason: "it is damaged".to_owned(),
+        })
     }
 }
 

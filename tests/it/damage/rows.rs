@@ -113,7 +113,7 @@ macro_rules! harm_rows {
                 let found = use_damaged(&$folder.path("harmed.simdb"), $size, is_written, &what);
                 let told = matches!(
                     &found,
-                    Err(Error::Damaged { .. } | Error::Corrupted(_) | Error::NotSimdb { .. })
+                    Err(Error::Damaged { .. } | Error::Corrupted(_) | Error::Input { .. })
                 );
                 assert!(told, "{what}: {found:?}");
             }
