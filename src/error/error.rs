@@ -21,7 +21,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// # let path = directory.path().join("pages.simdb");
 ///
 /// let error = Database::open(&path, &OpenOptions::new()).expect_err("there is no file yet");
-/// assert!(matches!(&error, Error::NotFound { path: missing } if *missing == path));
+/// assert!(matches!(&error, Error::NotFound { path: missing, .. } if *missing == path));
 /// println!("{error}");
 /// let mut cause = std::error::Error::source(&error);
 /// while let Some(error) = cause {

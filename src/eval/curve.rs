@@ -14,7 +14,6 @@ use super::method::Scale;
 /// assert_eq!(Band::default().recall(), None);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Band {
     /// The pairs in the band.
     pub pairs: u64,
@@ -48,7 +47,6 @@ impl Band {
 /// assert_eq!(verdicts.f1(), Some(0.75));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Verdicts {
     /// Those that people call the same.
     pub same: Band,
@@ -90,7 +88,6 @@ impl Verdicts {
 /// assert_eq!(point.false_per_million(), Some(2.0));
 /// ```
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Point {
     /// The largest distance that matches, or the least similarity or number of equal parts.
     pub threshold: f64,

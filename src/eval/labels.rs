@@ -32,7 +32,6 @@ use crate::ingest::lines_of;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Judgements {
     /// By default `same`, `1`, `yes`, `true` and `duplicate`.
     pub same: Vec<String>,

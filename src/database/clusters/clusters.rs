@@ -34,7 +34,7 @@ use crate::store::{DocumentNumber, Reader};
 /// for event in database.snapshot()?.each_cluster(&Clustering::new().near(1)) {
 ///     match event? {
 ///         ClusterEvent::Cluster(cluster) => sizes.push(cluster.documents.len()),
-///         ClusterEvent::Progress { done, all } => assert!(done <= all),
+///         ClusterEvent::Progress { done, all, .. } => assert!(done <= all),
 ///         _ => {}
 ///     }
 /// }

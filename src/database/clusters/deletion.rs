@@ -33,7 +33,7 @@ use crate::store::DocumentNumber;
 /// database.delete_duplicates_with(&Clustering::new(), |event| {
 ///     match event {
 ///         DeletionEvent::Duplicate(duplicate) => reported.push(duplicate.document.key().to_vec()),
-///         DeletionEvent::Committed { deleted } => durable = deleted,
+///         DeletionEvent::Committed { deleted, .. } => durable = deleted,
 ///         _ => {}
 ///     }
 ///     ControlFlow::Continue(())
