@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answer::{Answer, Failure, chain, finish};
 use super::console::{Console, Terminal};
-use super::output::Globals;
+use super::output::{Globals, Output};
 use super::times::{in_zone_of_client, name_of_local_zone};
 use super::verbs::{DatabaseVerb, LiveDatabase};
 use crate::serve::{
@@ -92,7 +92,7 @@ impl<'a> Remote<'a> {
     pub(super) fn ask(
         &self,
         inputs: &[&Path],
-        console: &Console,
+        output: &mut Output,
     ) -> Result<Option<Answer>, Failure> {
         ensure_others_can_read(inputs)?;
         let has_input = inputs.contains(&Path::new("-"));
@@ -100,8 +100,8 @@ impl<'a> Remote<'a> {
         let mut answers = Answers::new(&self.stream)?;
         // If it is refused, the answer says why.
         _ = (&self.stream).write_all(&request);
-        match answers.greet(console) {
-            Ok(()) => self.print_answers(&mut answers, has_input, console),
+        match answers.greet(output.console()) {
+            Ok(()) => self.print_answers(&mut answers, has_input, output),
             Err(Unanswered::Ended) => Ok(None),
             Err(reason) => Err(reason.about(self.database)),
         }
@@ -134,13 +134,13 @@ impl<'a> Remote<'a> {
         &self,
         answers: &mut Answers<'_>,
         has_input: bool,
-        console: &Console,
+        output: &mut Output,
     ) -> Result<Option<Answer>, Failure> {
+        let console = output.console().clone();
         let mut is_begun = false;
-        let mut is_read = true;
         let mut progress = None;
         loop {
-            let frame = match answers.next(console, None) {
+            let frame = match answers.next(&console, None) {
                 Err(Unanswered::Ended) if !is_begun => return Ok(None),
                 frame => frame.map_err(|reason| reason.about(self.database))?,
             };
@@ -153,18 +153,16 @@ impl<'a> Remote<'a> {
                         self.send_standard_input()?;
                     }
                 }
-                Frame::Out(text) if is_read => match console.write(text.as_bytes()) {
-                    // What is more than an answer is done to its end, and it has an exit code.
-                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                        is_read = false;
-                        // A line between pieces of standard input would be taken for one of these.
-                        if !has_input {
-                            self.say_written(false);
-                        }
+                Frame::Out(text) => {
+                    let was_closed = output.is_closed();
+                    output.print_text(&text);
+                    output.flush()?;
+                    // What is more than an answer is done to its end, and it has an exit code. But a line between
+                    // pieces of standard input would be taken for one of these.
+                    if output.is_closed() && !was_closed && !has_input {
+                        self.say_written(false);
                     }
-                    written => written?,
-                },
-                Frame::Out(_) => {}
+                }
                 Frame::Confirm(_) => self.say_written(true),
                 Frame::Message(message) => console.complain(&message),
                 Frame::Progress(Some((done, all, what))) => {

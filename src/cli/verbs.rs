@@ -238,8 +238,12 @@ pub(super) fn run(verb: &dyn Verb, output: &mut Output) -> CommandResult {
 
 /// Asks whoever has the database open. `None` if that process closes it before it has begun.
 #[cfg(unix)]
-fn ask(verb: &dyn Verb, remote: &Remote<'_>, output: &Output) -> Result<Option<Answer>, Failure> {
-    let answer = remote.ask(&verb.inputs(), output.console());
+fn ask(
+    verb: &dyn Verb,
+    remote: &Remote<'_>,
+    output: &mut Output,
+) -> Result<Option<Answer>, Failure> {
+    let answer = remote.ask(&verb.inputs(), output);
     let is_ended =
         matches!(&answer, Err(error) if matches!(error.downcast_ref(), Some(Error::Interrupted)));
     if is_ended && verb.ends_in_order() && verb.when_ended().is_none() {

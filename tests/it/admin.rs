@@ -368,6 +368,14 @@ fn top_looks_again_and_again_until_nobody_has_the_database_open() -> TestResult 
     wait_for("documents         2")??;
     ingesting.put("third", 1 << 40)?;
     wait_for("documents         3")??;
+    // Of those that nobody reads any more, some looked for ever.
+    for form in ["--json", "--quiet"] {
+        let mut unread = simdb();
+        unread.args(["top", "--every", "0.1", form]).arg(&path);
+        let mut unread = unread.stdout(Stdio::piped()).spawn()?;
+        drop(unread.stdout.take());
+        assert_eq!(within(LIMIT, move || unread.wait())?.code(), Some(0));
+    }
     assert!(ingesting.end()?);
     assert_eq!(top.wait()?.code(), Some(0));
     run!("top", &path)

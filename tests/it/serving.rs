@@ -1435,3 +1435,48 @@ fn a_panic_of_the_function_that_ends_requests_ends_no_more_than_these() -> TestR
     drop(server);
     Ok(())
 }
+
+/// Some hundred kilobytes of requests took gigabytes of answers that nobody had read.
+#[test]
+#[cfg(target_os = "linux")]
+fn answers_that_nobody_reads_take_bounded_memory() -> TestResult {
+    const MOST_KB: u64 = 400_000;
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let owner = Owner::start(&path, &[])?;
+    let payload = "x".repeat(60_000);
+    let ten: String = (0..10)
+        .map(|number| {
+            let name = key(number);
+            let add = ["SIM.ADD", &name, "0000000000000000", "ONMATCH", "link"];
+            request(&[&add[..], &["PAYLOAD", &payload]].concat())
+        })
+        .collect();
+    say(&path, ten.as_bytes())?;
+    let near = |number| request(&["SIM.ADD", &key(number), "0000000000000000"]);
+    let many: String = (10..2_500).map(near).collect();
+    let mut unread = UnixStream::connect(socket_of(&path))?;
+    let sent = thread::spawn({
+        let mut stream = unread.try_clone()?;
+        move || stream.write_all(many.as_bytes())
+    });
+    unread.read_exact(&mut [0])?;
+    // The answers to all of them would be 1.5 GB.
+    thread::sleep(Duration::from_secs(2));
+    let status = fs::read_to_string(format!("/proc/{}/status", owner.child.id()))?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.and_then(|peak| peak.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    assert!(peak.is_some_and(|peak| peak < MOST_KB), "{peak:?} kB");
+    // All of them are answered to who reads.
+    let mut answered = 0;
+    let mut buffer = vec![0; 1 << 20];
+    while answered < 2_490 * 600_000 {
+        let read = unread.read(&mut buffer)?;
+        assert!(read > 0, "it ended behind {answered} bytes");
+        answered += read;
+    }
+    sent.join().expect("it does not panic")?;
+    drop(unread);
+    assert!(owner.end()?);
+    Ok(())
+}

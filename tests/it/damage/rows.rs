@@ -113,7 +113,10 @@ macro_rules! harm_rows {
                 let found = use_damaged(&$folder.path("harmed.simdb"), $size, is_written, &what);
                 let told = matches!(
                     &found,
-                    Err(Error::Damaged { .. } | Error::Corrupted(_) | Error::Input { .. })
+                    Err(Error::Damaged { .. }
+                        | Error::Corrupted(_)
+                        | Error::NotSimdb { .. }
+                        | Error::Input { .. })
                 );
                 assert!(told, "{what}: {found:?}");
             }
