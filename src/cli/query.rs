@@ -384,11 +384,17 @@ impl<'a> QuerySession<'a> {
         let texts = self.texts();
         let options = self.arguments.reading.options().format(InputFormat::Text);
         let mut records = self.console.records(&[path], options)?;
-        let chunk = records
-            .next_chunk(|record| QueryDocument::from_record(record, rule, Unit::Document, texts))?;
         let mut documents = Vec::new();
-        for read in chunk {
-            documents.extend(read.map_err(Error::from)?);
+        while documents.len() <= 1 {
+            let chunk = records.next_chunk(|record| {
+                QueryDocument::from_record(record, rule, Unit::Document, texts)
+            })?;
+            if chunk.is_empty() {
+                break;
+            }
+            for read in chunk {
+                documents.extend(read.map_err(Error::from)?);
+            }
         }
         if documents.len() > 1 {
             return Err(format!(

@@ -441,8 +441,8 @@ struct ClientTerminal {
 }
 
 impl ClientTerminal {
-    /// Reads the line by which the client says that it has written what it was sent. Before that, it may say that nobody
-    /// reads its output any more.
+    /// Reads the line by which the client says that it has written what it was sent. Before that, it may say that
+    /// nobody reads its output any more.
     fn read_written(&self, most: Duration) -> io::Result<bool> {
         let line = self.client.line(MOST_LINE_BYTES, Some(most))?;
         let Written { written } = serde_json::from_slice(&line)?;

@@ -72,6 +72,8 @@ pub use policy::{OnMatch, Policy};
 pub use query::{Match, Matches, Query};
 pub use salvage::SalvageOptions;
 pub use snapshot::{Documents, Snapshot};
+#[cfg(all(unix, feature = "serve"))]
+pub(crate) use submissions::call_back;
 pub use submissions::{Answers, WriterOptions};
 pub use ticket::{Submitting, Ticket};
 pub use verdict::{Change, Verdict};

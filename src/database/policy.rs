@@ -1,9 +1,9 @@
 //! Policy: which documents count as near-duplicates of a new one, and what happens then.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::near::{Failure, Filter, Near, Order, Verify};
+use super::submissions::call_back;
 use crate::document::Document;
 use crate::error::{Error, Result};
 #[cfg(feature = "ingest")]
@@ -114,8 +114,8 @@ impl Policy {
     pub(super) fn catching_panics(mut self) -> Self {
         if let Some(Verify::Pair(verify)) = self.filter.verify.take() {
             self = self.verify(move |new, stored| {
-                let verified = catch_unwind(AssertUnwindSafe(|| verify(new, stored)));
-                verified.unwrap_or_else(|_| Err("the function panicked".into()))
+                let verified = call_back(|| verify(new, stored));
+                verified.unwrap_or_else(|| Err("the function panicked".into()))
             });
         }
         self

@@ -657,13 +657,12 @@ impl Mark {
     }
 }
 
-/// Runs code of a caller in the thread of the writer. A panic of it must not end the thread that others wait for. The
-/// hook of the process has printed it.
-pub(super) fn call_back(call: impl FnOnce()) {
-    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(call)) {
-        // To drop it could panic again.
-        mem::forget(payload);
-    }
+/// Runs code of a caller in a thread that others wait for. A panic of it must not end that thread. `None` then; the hook
+/// of the process has printed it.
+pub(crate) fn call_back<T>(call: impl FnOnce() -> T) -> Option<T> {
+    let called = panic::catch_unwind(AssertUnwindSafe(call));
+    // To drop what the panic brings could panic again.
+    called.map_err(mem::forget).ok()
 }
 
 /// Who waits in the line before a full queue.

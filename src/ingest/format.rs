@@ -49,8 +49,8 @@ pub enum InputFormat {
     /// * [`Tsv`](Self::Tsv) for the name `.tsv`, and for standard input whose first line has a tab, unless it is HTML
     ///   or XML;
     /// * [`Text`](Self::Text) for everything else, but for `.csv`, JSON arrays of objects, XML that is not XHTML,
-    ///   messages of mail in parts or packed (MIME), and mailboxes of several messages: these are in formats that are not read,
-    ///   and are refused.
+    ///   messages of mail in parts or packed (MIME), and mailboxes of several messages: these are in formats that are
+    ///   not read, and are refused.
     #[default]
     Auto,
     /// A JSON object per line.

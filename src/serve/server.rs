@@ -3,7 +3,6 @@
 
 use std::fmt;
 use std::io::{self, Read as _};
-use std::mem;
 use std::net::Shutdown;
 use std::ops::ControlFlow;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -22,7 +21,7 @@ use super::caller::Caller;
 use super::request::{Frame, Request, VERSION};
 use super::resp_session::RespSession;
 use super::socket::{SocketFile, identity_of, wait_for};
-use crate::database::{Database, Writer, WriterOptions};
+use crate::database::{Database, Writer, WriterOptions, call_back};
 use crate::error::{Error, Result};
 use crate::process::{Kept, OfProcess, Process, give_up_inherited};
 use crate::store::Store;
@@ -324,17 +323,13 @@ impl Sessions {
         self.is_closing.load(Ordering::Acquire) || self.is_asked_to_stop()
     }
 
-    /// Whether the function of the program says so. If it panics, that is an answer too: the thread that lets clients in
-    /// must not end by it.
+    /// Whether the function of the program says so. If it panics, that is an answer too: the thread that lets clients
+    /// in must not end by it.
     fn is_asked_to_stop(&self) -> bool {
         let Some(stop) = self.stop.get() else {
             return false;
         };
-        catch_unwind(AssertUnwindSafe(stop)).unwrap_or_else(|payload| {
-            // To drop it could panic again.
-            mem::forget(payload);
-            true
-        })
+        call_back(stop).unwrap_or(true)
     }
 
     /// Ends all requests as soon as `stop` says so. The first one stays.

@@ -213,8 +213,7 @@ fn a_verification_that_panics_fails_alone() -> Result<()> {
     for answers in [Answers::Durable, Answers::Decided] {
         let options = WriterOptions::new().max_age(Duration::from_secs(3_600));
         let writer = database.writer(options.answers(answers))?;
-        let panics =
-            Policy::skip().verify(|_, _| std::panic::resume_unwind(Box::new("a verification")));
+        let panics = Policy::skip().verify(|_, _| std::panic::resume_unwind(Box::new(PanicsToo)));
         let before = writer.submit(document(0), &Policy::link())?;
         let near = Document::new("near", document(0).fingerprint());
         let refused = writer.submit(near, &panics)?;
