@@ -86,13 +86,11 @@ pub(super) fn write_overlap(overlap: &Overlap, answers: &mut Answers) {
         answers.text(name);
         answers.integer(number.cast_signed());
     }
-    answers.text("documents");
-    answers.array(overlap.documents.len());
+    answers.field("documents").array(overlap.documents.len());
     for document in &overlap.documents {
         write_document(document, answers);
     }
-    answers.text("units");
-    answers.array(overlap.units.len());
+    answers.field("units").array(overlap.units.len());
     for unit in &overlap.units {
         write_unit(unit, answers);
     }
@@ -100,48 +98,42 @@ pub(super) fn write_overlap(overlap: &Overlap, answers: &mut Answers) {
 
 fn write_document(document: &OverlapDocument, answers: &mut Answers) {
     answers.map(6);
-    answers.text("key");
-    answers.text(&document.key);
-    answers.text("units");
-    answers.integer(document.units.cast_signed());
-    answers.text("characters");
-    answers.integer(document.characters.cast_signed());
-    answers.text("share");
-    answers.decimal(document.share);
-    answers.text("first_units");
-    answers.integer(document.first_units.cast_signed());
-    answers.text("seen");
-    answers.integer(document.seen);
+    answers.field("key").text(&document.key);
+    answers.field("units").integer(document.units.cast_signed());
+    answers
+        .field("characters")
+        .integer(document.characters.cast_signed());
+    answers.field("share").decimal(document.share);
+    answers
+        .field("first_units")
+        .integer(document.first_units.cast_signed());
+    answers.field("seen").integer(document.seen);
 }
 
 fn write_unit(unit: &OverlapUnit, answers: &mut Answers) {
     answers.map(5);
-    answers.text("start");
-    answers.integer(unit.range.start as i64);
-    answers.text("end");
-    answers.integer(unit.range.end as i64);
-    answers.text("characters");
-    answers.integer(unit.characters.cast_signed());
-    answers.text("too_short");
-    answers.integer(unit.is_too_short.into());
-    answers.text("first");
+    answers.field("start").integer(unit.range.start as i64);
+    answers.field("end").integer(unit.range.end as i64);
+    answers
+        .field("characters")
+        .integer(unit.characters.cast_signed());
+    answers.field("too_short").integer(unit.is_too_short.into());
+    answers.field("first");
     let Some(first) = unit.first() else {
         return answers.null();
     };
     answers.map(7);
-    answers.text("key");
-    answers.text(&first.key);
-    answers.text("seen");
-    answers.integer(first.seen);
-    answers.text("distance");
-    answers.integer(first.distance.into());
+    answers.field("key").text(&first.key);
+    answers.field("seen").integer(first.seen);
+    answers.field("distance").integer(first.distance.into());
     let similarity = first.similarity;
     write_similarity(similarity, answers);
     let parts = similarity.as_ref().map(Similarity::parts);
-    answers.text("sketch_bits");
-    write_pair(parts.map(|(bits, _)| bits), answers);
-    answers.text("shingles");
-    write_pair(parts.map(|(_, shingles)| shingles), answers);
+    write_pair(parts.map(|(bits, _)| bits), answers.field("sketch_bits"));
+    write_pair(
+        parts.map(|(_, shingles)| shingles),
+        answers.field("shingles"),
+    );
 }
 
 fn write_pair(pair: Option<[u32; 2]>, answers: &mut Answers) {

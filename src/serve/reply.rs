@@ -36,27 +36,23 @@ impl Info {
 
     pub(crate) fn write(&self, documents: u64, answers: &mut Answers) {
         answers.map(9);
-        answers.text("protocol");
-        answers.integer(VERSION.into());
-        answers.text("simdb");
-        answers.text(env!("CARGO_PKG_VERSION"));
-        answers.text("process");
-        answers.integer(std::process::id().into());
-        answers.text("scheme");
-        answers.text(self.scheme.name());
-        answers.text("max_distance");
-        answers.integer(self.max_distance.into());
-        answers.text("min_similarity");
-        match self.min_similarity {
-            Some(least) => answers.decimal(least),
-            None => answers.null(),
-        }
-        answers.text("sketch_bytes");
-        answers.integer(self.sketch_size.bytes() as i64);
-        answers.text("file");
-        answers.text(format!("{}:{}", self.file.0, self.file.1));
-        answers.text("documents");
-        answers.integer(documents.cast_signed());
+        answers.field("protocol").integer(VERSION.into());
+        answers.field("simdb").text(env!("CARGO_PKG_VERSION"));
+        answers.field("process").integer(std::process::id().into());
+        answers.field("scheme").text(self.scheme.name());
+        answers
+            .field("max_distance")
+            .integer(self.max_distance.into());
+        answers
+            .field("min_similarity")
+            .optional(self.min_similarity, Answers::decimal);
+        answers
+            .field("sketch_bytes")
+            .integer(self.sketch_size.bytes() as i64);
+        answers
+            .field("file")
+            .text(format!("{}:{}", self.file.0, self.file.1));
+        answers.field("documents").integer(documents.cast_signed());
     }
 
     /// Reads an answer. Says what is wrong with one of another version.
@@ -102,36 +98,29 @@ pub(crate) fn write_document(document: Option<&Document>, answers: &mut Answers)
 }
 
 fn write_fields(document: &Document, answers: &mut Answers) {
-    answers.text("key");
-    answers.text(document.key());
-    answers.text("fingerprint");
-    match document.fingerprint() {
-        Some(fingerprint) => answers.text(fingerprint.to_string()),
-        None => answers.null(),
-    }
-    answers.text("sketch");
-    match document.sketch() {
-        Some(sketch) => answers.text(sketch.to_string()),
-        None => answers.null(),
-    }
-    answers.text("shingles");
-    match document.sketch() {
-        Some(sketch) => answers.integer(sketch.shingles().into()),
-        None => answers.null(),
-    }
-    answers.text("seen");
-    answers.integer(document.seen());
-    answers.text("repeats");
-    answers.integer(document.repeats().cast_signed());
-    answers.text("rank");
-    answers.array(document.rank().len());
+    answers.field("key").text(document.key());
+    let fingerprint = document
+        .fingerprint()
+        .map(|fingerprint| fingerprint.to_string());
+    let sketch = document.sketch().map(ToString::to_string);
+    let shingles = document.sketch().map(|sketch| sketch.shingles().into());
+    answers
+        .field("fingerprint")
+        .optional(fingerprint, Answers::text);
+    answers.field("sketch").optional(sketch, Answers::text);
+    answers
+        .field("shingles")
+        .optional(shingles, Answers::integer);
+    answers.field("seen").integer(document.seen());
+    answers
+        .field("repeats")
+        .integer(document.repeats().cast_signed());
+    answers.field("rank").array(document.rank().len());
     for rank in document.rank() {
         answers.integer(*rank);
     }
-    answers.text("scope");
-    answers.text(document.scope());
-    answers.text("payload");
-    answers.text(document.payload());
+    answers.field("scope").text(document.scope());
+    answers.field("payload").text(document.payload());
 }
 
 pub(crate) fn write_matches(matches: &Matches, answers: &mut Answers) {
@@ -140,16 +129,16 @@ pub(crate) fn write_matches(matches: &Matches, answers: &mut Answers) {
 }
 
 fn write_match_fields(matches: &Matches, answers: &mut Answers) {
-    answers.text("total");
-    answers.integer(matches.total().cast_signed());
-    answers.text("exact");
-    answers.integer(matches.total_is_exact().into());
-    answers.text("matches");
-    answers.array(matches.as_slice().len());
+    answers
+        .field("total")
+        .integer(matches.total().cast_signed());
+    answers
+        .field("exact")
+        .integer(matches.total_is_exact().into());
+    answers.field("matches").array(matches.as_slice().len());
     for found in matches {
         answers.map(3 + DOCUMENT_FIELDS);
-        answers.text("distance");
-        answers.integer(found.distance.into());
+        answers.field("distance").integer(found.distance.into());
         write_similarity(found.similarity, answers);
         write_fields(&found.document, answers);
     }
@@ -157,35 +146,30 @@ fn write_match_fields(matches: &Matches, answers: &mut Answers) {
 
 /// Writes two fields.
 pub(super) fn write_similarity(similarity: Option<Similarity>, answers: &mut Answers) {
-    answers.text("similarity");
-    match similarity {
-        Some(similarity) => answers.decimal(similarity.jaccard()),
-        None => answers.null(),
-    }
-    answers.text("containment");
-    match similarity {
-        Some(similarity) => answers.decimal(similarity.containment()),
-        None => answers.null(),
-    }
+    let jaccard = similarity.map(|similarity| similarity.jaccard());
+    let containment = similarity.map(|similarity| similarity.containment());
+    answers
+        .field("similarity")
+        .optional(jaccard, Answers::decimal);
+    answers
+        .field("containment")
+        .optional(containment, Answers::decimal);
 }
 
 pub(crate) fn write_verdict(verdict: &Verdict, answers: &mut Answers) {
     answers.map(6);
-    answers.text("change");
     let (change, replaced) = match verdict.change() {
         Change::Inserted => ("inserted", None),
         Change::Replaced(document) => ("replaced", Some(document)),
         Change::Skipped => ("skipped", None),
     };
-    answers.text(change);
+    answers.field("change").text(change);
     write_match_fields(verdict.matches(), answers);
-    answers.text("deleted");
-    answers.array(verdict.deleted().len());
+    answers.field("deleted").array(verdict.deleted().len());
     for document in verdict.deleted() {
         write_document(Some(document), answers);
     }
-    answers.text("replaced");
-    write_document(replaced, answers);
+    write_document(replaced, answers.field("replaced"));
 }
 
 /// Why an answer cannot be understood.

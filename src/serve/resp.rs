@@ -273,6 +273,20 @@ impl Answers {
         });
     }
 
+    /// An answer, written by `write`, or that there is none.
+    pub(crate) fn optional<T>(&mut self, answer: Option<T>, write: impl FnOnce(&mut Self, T)) {
+        match answer {
+            Some(answer) => write(self, answer),
+            None => self.null(),
+        }
+    }
+
+    /// The name of a field of a map. The field has to follow.
+    pub(crate) fn field(&mut self, name: &str) -> &mut Self {
+        self.text(name);
+        self
+    }
+
     /// An array. As many answers have to follow.
     pub(crate) fn array(&mut self, length: usize) {
         push_length(&mut self.out, b'*', length);

@@ -424,23 +424,17 @@ impl<'s> RespSession<'s> {
         let answers = &mut self.outgoing.answers;
         answers.version = version;
         answers.map(7);
-        answers.text("server");
-        answers.text("simdb");
-        answers.text("version");
-        answers.text(env!("CARGO_PKG_VERSION"));
-        answers.text("proto");
-        answers.integer(match answers.version {
+        answers.field("server").text("simdb");
+        answers.field("version").text(env!("CARGO_PKG_VERSION"));
+        let number = match version {
             RespVersion::Two => 2,
             RespVersion::Three => 3,
-        });
-        answers.text("id");
-        answers.integer(1);
-        answers.text("mode");
-        answers.text("standalone");
-        answers.text("role");
-        answers.text("master");
-        answers.text("modules");
-        answers.array(0);
+        };
+        answers.field("proto").integer(number);
+        answers.field("id").integer(1);
+        answers.field("mode").text("standalone");
+        answers.field("role").text("master");
+        answers.field("modules").array(0);
         Ok(())
     }
 
