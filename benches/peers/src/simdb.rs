@@ -14,7 +14,7 @@ use crate::measure::{self, Inserted, Peer, Result, Task};
 #[derive(Args)]
 pub(crate) struct Options {
     /// How much memory what is read of the file may take: enough for all of it, as with the peers in memory
-    #[arg(long, default_value_t = 8 << 30)]
+    #[arg(long, default_value_t = 12 << 30)]
     cache_bytes: usize,
     /// The tables; without a name, those that make queries fastest
     #[arg(long)]

@@ -1,7 +1,9 @@
 //! What of a file is kept decoded in memory, within a limit: segments of rows, and blocks of documents.
 //!
 //! Segments come first. They are given up as by the hand of a clock: those that were not used since it came by last.
-//! Documents get what segments leave, and a sixteenth of the limit in any case.
+//! If no room is left, what was not used for long makes room for what is read again and again. So the memory that
+//! insertions have filled serves queries soon after, and a scan takes nothing from them. Documents get what segments
+//! leave, and a sixteenth of the limit in any case.
 //!
 //! All of it is made from verified blocks and can be made again. So it is never written, and nothing is lost with it.
 
@@ -29,9 +31,12 @@ const DOCUMENTS_PART: u64 = 16;
 /// making it.
 const PART_READ: usize = 4;
 /// While the limit is reached, a segment is made once each of its blocks was read this number of times. Another one
-/// goes for it, and most would go before they have paid for themselves. With 8, queries with a small cache took a
-/// fourth more time.
+/// goes for it that is in use, and most would go before they have paid for themselves. With 8, queries with a small
+/// cache took a fourth more time.
 const TIMES_READ_WHEN_FULL: usize = 64;
+/// Each time so many blocks of a chunk were read as it has, the hand looks at this number of segments for those that
+/// nobody has used meanwhile.
+const LOOKED_AT: usize = 16;
 
 /// The memory for the decoded rows and documents of an open file.
 pub(crate) struct BlockCache {
@@ -47,9 +52,17 @@ pub(crate) struct BlockCache {
 /// Who has a segment, in the order in which the hand comes by.
 #[derive(Default)]
 struct Clock {
-    residents: VecDeque<Weak<dyn Resident>>,
+    residents: VecDeque<OnClock>,
     /// With so many, those are left out that are gone.
     most: usize,
+    /// The steps of the hand so far.
+    steps: u64,
+}
+
+struct OnClock {
+    resident: Weak<dyn Resident>,
+    /// The step with which the hand found it in use last.
+    used_at: u64,
 }
 
 impl Clock {
@@ -57,10 +70,33 @@ impl Clock {
         const LEAST: usize = 64;
         if self.residents.len() >= self.most.max(LEAST) {
             self.residents
-                .retain(|resident| resident.strong_count() > 0);
+                .retain(|held| held.resident.strong_count() > 0);
             self.most = 2 * self.residents.len();
         }
-        self.residents.push_back(resident);
+        self.residents.push_back(OnClock {
+            resident,
+            used_at: self.steps,
+        });
+    }
+
+    /// Goes one step. Whoever has not used its segment since the step `since` gives it up. `None` if nobody has one,
+    /// and otherwise whether one was given up.
+    fn step(&mut self, since: u64) -> Option<bool> {
+        let mut held = self.residents.pop_front()?;
+        self.steps += 1;
+        let Some(resident) = held.resident.upgrade() else {
+            return Some(false);
+        };
+        if resident.take_use() {
+            held.used_at = self.steps;
+        }
+        let gives_up = held.used_at < since;
+        if gives_up {
+            resident.give_up();
+        } else {
+            self.residents.push_back(held);
+        }
+        Some(gives_up)
     }
 }
 
@@ -147,8 +183,8 @@ impl BlockCache {
 
     pub(crate) fn clear(&self) {
         let mut clock = self.clock.lock();
-        for resident in clock.residents.drain(..) {
-            if let Some(resident) = resident.upgrade() {
+        for held in clock.residents.drain(..) {
+            if let Some(resident) = held.resident.upgrade() {
                 resident.give_up();
             }
         }
@@ -160,23 +196,16 @@ impl BlockCache {
     /// Gives segments up until all fit, and gives documents what is left.
     fn evict(&self) {
         let mut clock = self.clock.lock();
-        let residents = &mut clock.residents;
         // After two rounds, all that were there before are gone.
-        let mut steps = 2 * residents.len();
+        let mut steps = 2 * clock.residents.len();
         let mut has_given_up = false;
         while self.segment_bytes() > self.segment_capacity() && steps > 0 {
             steps -= 1;
-            let Some(resident) = residents.pop_front() else {
+            let now = clock.steps + 1;
+            let Some(gives_up) = clock.step(now) else {
                 break;
             };
-            match resident.upgrade() {
-                Some(held) if held.take_use() => residents.push_back(resident),
-                Some(held) => {
-                    held.give_up();
-                    has_given_up = true;
-                }
-                None => {}
-            }
+            has_given_up |= gives_up;
         }
         let capacity = self.capacity();
         let left = capacity.saturating_sub(self.segment_bytes());
@@ -188,6 +217,27 @@ impl BlockCache {
         if has_given_up {
             free_at_once();
         }
+    }
+
+    /// Looks whether segments that were not used since a step of the hand leave room for so many bytes. Returns that,
+    /// and the step of now.
+    fn find_idle(&self, since: u64, bytes: u64) -> (bool, u64) {
+        let mut clock = self.clock.lock();
+        let mut has_given_up = false;
+        let mut has_room = false;
+        for _ in 0..LOOKED_AT.min(clock.residents.len()) {
+            has_given_up |= clock.step(since) == Some(true);
+            has_room = self.has_room_for(bytes);
+            if has_room {
+                break;
+            }
+        }
+        let now = clock.steps;
+        drop(clock);
+        if has_given_up {
+            free_at_once();
+        }
+        (has_room, now)
     }
 }
 
@@ -208,6 +258,8 @@ pub(crate) struct Residence<R: 'static> {
     is_used: AtomicBool,
     /// The number of blocks that were read for want of the segment.
     read: AtomicU32,
+    /// The step of the hand when as many blocks had been read as the chunk has. 0 before that.
+    looked_at: AtomicU64,
     /// The bytes of the segment that the cache counts, and the cache.
     bytes: AtomicU64,
     cache: OnceLock<Arc<BlockCache>>,
@@ -226,6 +278,7 @@ impl<R: Row> Residence<R> {
             segment: AtomicOwned::null(),
             is_used: false.into(),
             read: 0.into(),
+            looked_at: 0.into(),
             bytes: 0.into(),
             cache: OnceLock::new(),
         }
@@ -244,17 +297,29 @@ impl<R: Row> Residence<R> {
     /// Counts a block that is read for want of the segment. Returns whether the caller is to make the segment now, of
     /// so many blocks and about so many bytes.
     pub(crate) fn count_read(&self, blocks: usize, bytes: u64, cache: &BlockCache) -> bool {
-        let wanted = if cache.has_room_for(bytes) {
-            blocks.div_ceil(PART_READ)
-        } else if bytes <= cache.segment_capacity() {
-            blocks * TIMES_READ_WHEN_FULL
-        } else {
+        if bytes > cache.segment_capacity() {
             return false;
+        }
+        let read = self.read.fetch_add(1, Ordering::Relaxed) + 1;
+        let has_room = cache.has_room_for(bytes)
+            || read.is_multiple_of(blocks as u32) && self.finds_idle(bytes, cache);
+        let wanted = match has_room {
+            true => blocks.div_ceil(PART_READ),
+            false => blocks * TIMES_READ_WHEN_FULL,
         };
         let wanted = wanted as u32;
-        let read = self.read.fetch_add(1, Ordering::Relaxed) + 1;
         // Of several threads one makes it. The others read blocks meanwhile.
         read >= wanted && self.read.swap(0, Ordering::Relaxed) >= wanted
+    }
+
+    /// Whether segments have made room that nobody has used while as many blocks were read as the chunk has. So a scan
+    /// that comes again and again takes no segment that is used in between.
+    #[cold]
+    fn finds_idle(&self, bytes: u64, cache: &BlockCache) -> bool {
+        let since = self.looked_at.load(Ordering::Relaxed);
+        let (has_room, now) = cache.find_idle(since, bytes);
+        self.looked_at.store(now, Ordering::Relaxed);
+        has_room
     }
 
     /// Keeps a segment in memory. Others are given up if there is no room. `resident` has this residence.
@@ -301,6 +366,7 @@ impl<R: Row> Residence<R> {
     pub(crate) fn give_up(&self) {
         let segment = self.segment.swap((None, Tag::None), Ordering::AcqRel).0;
         self.read.store(0, Ordering::Relaxed);
+        self.looked_at.store(0, Ordering::Relaxed);
         if segment.is_some()
             && let Some(cache) = self.cache.get()
         {

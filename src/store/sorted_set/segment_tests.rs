@@ -212,6 +212,39 @@ fn a_scan_of_a_set_that_does_not_fit_leaves_what_is_used_often() -> Result<()> {
     Ok(())
 }
 
+/// Memory that insertions had filled served no query until each of its blocks was read 64 times.
+#[test]
+fn what_nobody_uses_any_more_makes_room_soon() -> Result<()> {
+    for stays_in_use in [true, false] {
+        let stacked = set_of((0..16_000).map(spread));
+        let level = &stacked.set.levels[0].level;
+        let chunks = (0..).take_while(|&chunk| level.residence(chunk).is_some());
+        // The chunk in the middle is of both halves.
+        let half = chunks.count() / 2 - 1;
+        let resident = |from: usize| {
+            let guard = Guard::new();
+            let segments = (from..from + half).filter_map(|chunk| level.segment(chunk, &guard));
+            segments.count() as f64 / half as f64
+        };
+        let [first, second] = [0..=u64::MAX / 2, u64::MAX / 2 + 1..=u64::MAX];
+        let blocks = blocks_of(&stacked.memory, 100_000);
+        for _ in 0..200 {
+            read(&stacked.set, &blocks, &first)?;
+        }
+        assert!(resident(0) > 0.9, "{half} chunks");
+        for _ in 0..10 {
+            read(&stacked.set, &blocks, &second)?;
+            if stays_in_use {
+                read(&stacked.set, &blocks, &first)?;
+            }
+        }
+        let shares = [resident(0), resident(half + 2)];
+        assert_eq!(shares[0] > 0.9, stays_in_use, "{shares:?}");
+        assert_eq!(shares[1] < 0.5, stays_in_use, "{shares:?}");
+    }
+    Ok(())
+}
+
 /// A damaged block does not take the rows of its neighbours along, and is not put into a segment.
 #[test]
 fn a_damaged_block_is_an_error_for_those_who_need_it_only() -> Result<()> {
