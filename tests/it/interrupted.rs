@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
-use simdb::{CreateOptions, Database, Error, Scheme};
+use simdb::{CreateOptions, Database, Error, Near, Scheme};
 
 use crate::support::{Folder, TestResult, assert_sound, document, insert_all};
 
@@ -143,5 +144,36 @@ fn a_check_ends_when_nobody_wants_it() -> TestResult {
         assert!(told <= calls + 1 + 256, "{told} calls");
     }
     assert_sound(&database)?;
+    Ok(())
+}
+
+/// Where no near pair was one of the wanted, nobody was asked whether more are wanted.
+#[test]
+fn a_search_for_pairs_ends_when_nobody_wants_it_also_if_it_finds_none() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    // All are near to each other.
+    let bits = |i: u64| (i % 256) | (i / 256) << 32;
+    insert_all(
+        &database,
+        (0..12_000).map(|i| document(i.to_string(), bits(i))),
+    )?;
+    let snapshot = database.snapshot()?;
+    let near = Near::within(16).scopes(["none"]);
+    // Breaks at the first call that comes so late. Returns how long all took.
+    let search = |late: Duration| -> simdb::Result<Duration> {
+        let begun = Instant::now();
+        snapshot.pairs(near.clone()).run(|_event| {
+            if begun.elapsed() >= late {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })?;
+        Ok(begun.elapsed())
+    };
+    let whole = search(Duration::MAX)?;
+    let ended = search(whole / 10)?;
+    assert!(ended < whole / 2, "{ended:?} of {whole:?}");
     Ok(())
 }

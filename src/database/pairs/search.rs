@@ -312,6 +312,8 @@ type HandOver<'h> = &'h mut dyn FnMut(Handed) -> Result<()>;
 /// The events of a unit that are not handed over yet.
 struct UnitEvents<'h> {
     waiting: Handed,
+    /// The pairs that were compared since it was asked last whether more are wanted, and are none.
+    passed_over: usize,
     hand_over: HandOver<'h>,
 }
 
@@ -324,8 +326,19 @@ impl UnitEvents<'_> {
         }
     }
 
+    /// Counts pairs that are none of the wanted. Of many there may be no event for long, and nobody may want more.
+    fn pass_over(&mut self, pairs: usize) -> Result<()> {
+        const LOOK_AFTER: usize = 1 << 16;
+        self.passed_over += pairs;
+        match self.passed_over {
+            LOOK_AFTER.. => self.hand_over(),
+            _ => Ok(()),
+        }
+    }
+
     /// Hands over what waits. Fails if nobody wants more.
     fn hand_over(&mut self) -> Result<()> {
+        self.passed_over = 0;
         (self.hand_over)(mem::take(&mut self.waiting))
     }
 }
@@ -347,6 +360,7 @@ impl Search<'_> {
     fn unit(&self, units: &Units<'_>, unit: usize, hand_over: HandOver<'_>) -> Result<()> {
         let mut events = UnitEvents {
             waiting: Handed::default(),
+            passed_over: 0,
             hand_over,
         };
         match units.posted_often(unit, &self.members.scopes)? {
@@ -414,7 +428,7 @@ impl Search<'_> {
                 }
             }
         }
-        Ok(())
+        events.pass_over(pairs.len())
     }
 
     /// The members of the fingerprints of some pairs; those of the second ones by themselves, if they are of another
@@ -446,7 +460,7 @@ impl Search<'_> {
         let is_judged = !self.takes_unsketched || b.sketch.is_some();
         // No similarity is below each that there is.
         if is_judged && similarity < self.min_similarity {
-            return Ok(());
+            return events.pass_over(1);
         }
         events.push(MemberEvent::Pair {
             a: a.clone(),
