@@ -367,10 +367,16 @@ impl WriteTxn {
         match outcome {
             Outcome::Store => {
                 let repeats = repeats_when_stored(document, policy, own.as_ref(), &verdict.deleted);
-                let counted =
-                    (repeats != document.repeats()).then(|| document.clone().with_repeats(repeats));
-                let document = counted.as_ref().unwrap_or(document);
-                self.writer.put(document, own.as_ref())?;
+                let seen = match &own {
+                    // It was touched since, if it is later.
+                    Some((_, old)) if policy.touch => old.seen().max(document.seen()),
+                    _ => document.seen(),
+                };
+                let is_other = (repeats, seen) != (document.repeats(), document.seen());
+                let stored =
+                    is_other.then(|| document.clone().with_repeats(repeats).with_seen(seen));
+                self.writer
+                    .put(stored.as_ref().unwrap_or(document), own.as_ref())?;
                 if let Some((_, old)) = own {
                     verdict.change = Change::Replaced(old);
                 }

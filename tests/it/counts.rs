@@ -36,6 +36,39 @@ fn line(key: &str, bits: u64) -> String {
     format!("{}\n", json!({"key": key, "fingerprint": bits, "seen": 1}))
 }
 
+/// An input that was read again took back when its documents were seen last, and they expired.
+#[test]
+fn what_was_seen_again_stays_so_when_it_is_read_once_more() -> TestResult {
+    let folder = Folder::new()?;
+    let line = |key: &str, seen: i64| {
+        format!(
+            "{}\n",
+            json!({"key": key, "fingerprint": "00000000000000ff", "seen": seen})
+        )
+    };
+    let first = folder.file("a.jsonl", line("a", 1_000_000))?;
+    let copy = folder.file("copy.jsonl", line("a", 1_000_000))?;
+    let second = folder.file("b.jsonl", line("b", 3_000_000))?;
+    let path = folder.path("d.simdb");
+    skip(&path, &first, &["--touch"])?;
+    skip(&path, &second, &["--touch"])?;
+    let seen = || -> Result<i64, Box<dyn std::error::Error>> {
+        let found = Database::open(&path, &Default::default())?
+            .snapshot()?
+            .get(b"a")?;
+        Ok(found.ok_or("a document")?.seen())
+    };
+    assert_eq!(seen()?, 3_000_000);
+    for (again, options) in [(&first, &["--touch", "--again"][..]), (&copy, &["--touch"])] {
+        skip(&path, again, options)?;
+        assert_eq!(seen()?, 3_000_000);
+    }
+    // Without it, the time of the record counts.
+    skip(&path, &first, &["--again"])?;
+    assert_eq!(seen()?, 1_000_000);
+    Ok(())
+}
+
 /// Ingests with `--on-duplicate skip` and further options.
 fn skip(path: &Path, input: &Path, options: &[&str]) -> TestResult {
     let mut command = crate::support::simdb();

@@ -522,12 +522,16 @@ impl Model {
         rule: &Rule,
         deleted: &[Document],
     ) -> Change {
-        let of_key = self.of_key(document.key()).map_or(0, Document::repeats);
-        let mut repeats = document.repeats().max(of_key);
+        let old = self.of_key(document.key());
+        let mut repeats = document.repeats().max(old.map_or(0, Document::repeats));
+        let mut seen = document.seen();
+        if let Some(old) = old.filter(|_| rule.touch) {
+            seen = seen.max(old.seen());
+        }
         for deleted in deleted.iter().filter(|_| rule.touch) {
             repeats += deleted.repeats() + 1;
         }
-        self.put(&document.clone().with_repeats(repeats))
+        self.put(&document.clone().with_repeats(repeats).with_seen(seen))
             .map_or(Change::Inserted, Change::Replaced)
     }
 

@@ -120,6 +120,12 @@ pub(super) fn insert_if_new(
         gone.push(left.remove(index));
     }
     let old = model.documents.get(document.key());
+    let mut seen = document.seen();
+    if let Some((_, old)) = old
+        && conditions.touch
+    {
+        seen = seen.max(old.seen());
+    }
     let mut repeats = document
         .repeats()
         .max(old.map_or(0, |(_, old)| old.repeats()));
@@ -128,6 +134,6 @@ pub(super) fn insert_if_new(
         repeats += u64::from(conditions.touch) * (found.repeats() + 1);
     }
     model
-        .insert(&document.clone().with_repeats(repeats))
+        .insert(&document.clone().with_repeats(repeats).with_seen(seen))
         .map_or(Change::Inserted, Change::Replaced)
 }
