@@ -48,7 +48,9 @@ impl Name {
 
     /// Where the search for the name begins in a table, or the group of the name among so many.
     pub(super) const fn slot(self, slots: usize) -> usize {
-        (self.0 >> 20) as usize % slots
+        // The last letters have turned few of the upper bits.
+        let mixed = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 40) as usize % slots
     }
 }
 

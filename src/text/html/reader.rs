@@ -298,7 +298,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
         let content = self.tokens.raw(tag);
         let element = self.element(tag, traits);
-        if traits.has(Trait::Unshown) {
+        if !element.own.has_content {
             return self.pass_by(&element);
         }
         self.push(element);
@@ -523,9 +523,33 @@ fn is_hidden_by_attribute(element: &Element) -> bool {
 /// The least text of a page that is taken for what a page shows, in bytes.
 const LEAST_SHOWN: usize = 64;
 
+/// The bytes of a text without white space at its ends. All white space between two words is one byte, also spaces that
+/// do not break: how a page is indented says nothing.
+fn printed_bytes(text: &[u8]) -> usize {
+    let mut printed = 0;
+    let mut has_space = false;
+    let mut rest = text;
+    while let [byte, behind @ ..] = rest {
+        rest = behind;
+        if let Some(behind) = rest.strip_prefix(b"\xa0")
+            && *byte == 0xc2
+        {
+            rest = behind;
+            has_space = printed > 0;
+        } else if byte.is_ascii_whitespace() {
+            has_space = printed > 0;
+        } else {
+            printed += 1 + usize::from(has_space);
+            has_space = false;
+        }
+    }
+    printed
+}
+
 /// How much text of a page is not blank.
 #[derive(Clone, Copy, Default)]
 struct Amount {
+    /// What is shown, counted until it is enough.
     shown: usize,
     /// What attributes hide. Of what no attribute could show, nothing is counted.
     hidden: usize,
@@ -550,8 +574,8 @@ impl<T: FnMut(Piece<'_>)> Pieces<T> {
 
     /// Text that is shown.
     fn text(&mut self, mut text: &[u8], without_nul: bool, is_preformatted: bool) {
-        if !is_blank(text) {
-            self.amount.shown += text.len();
+        if self.amount.shown < LEAST_SHOWN {
+            self.amount.shown += printed_bytes(text);
         }
         self.is_broken = false;
         while let Some(at) = memchr2(b'\r', 0, text) {

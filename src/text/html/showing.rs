@@ -66,11 +66,23 @@ impl Showing {
             OBJECT => attributes.has(Flag::Data),
             // A shadow root is shown.
             TEMPLATE => !attributes.is_one_of(Valued::ShadowRoot, &["open", "closed"]),
+            // Formulas for MathJax.
+            SCRIPT => !attributes.is_one_of(
+                Valued::Type,
+                &[
+                    "math/tex",
+                    "math/tex; mode=display",
+                    "math/asciimath",
+                    "math/mml",
+                ],
+            ),
             _ => traits.has(Trait::Unshown),
         };
         let is_closed =
             tag.name == DIALOG && !attributes.has(Flag::Open) || attributes.has(Flag::Popover);
-        let is_hidden = hiding == Hiding::ByAttributes && attributes.has(Flag::Hidden);
+        let is_revealed = attributes.has(Flag::Revealed);
+        let is_hidden =
+            hiding == Hiding::ByAttributes && attributes.has(Flag::Hidden) && !is_revealed;
 
         let mut own = Self {
             displayed: !(is_closed || is_hidden),
@@ -113,7 +125,7 @@ impl Showing {
         };
         let style = Style::parse(&style);
         self.gap = style.gap;
-        if hiding == Hiding::ByAttributes {
+        if hiding == Hiding::ByAttributes && !attributes.has(Flag::Revealed) {
             self.displayed = style.displayed.unwrap_or(self.displayed);
             self.visible = style.visible.or(self.visible);
         }

@@ -337,6 +337,8 @@ fn what_has_to_be_opened_is_not_shown() {
     for hidden in [
         "<div hidden>no</div>",
         "<div hidden=until-found><p>no<p>no</div>",
+        "<div hidden id=S:>no</div><div hidden id=S:0x>no</div><div hidden id=0>no</div>",
+        "<script type=text/javascript>no</script><script type=math>no</script>",
         "<DIV HIDDEN=''>no</DIV>",
         "<dialog>no</dialog>",
         "<div popover>no</div>",
@@ -383,6 +385,12 @@ fn what_has_to_be_opened_is_not_shown() {
         "<a><div><p><span style='display:none'><a>yes</a></div>",
         "<b hidden><div></b>yes</div>",
         "<form hidden></form>yes",
+        // Parts of a page of React, which its script puts into their places, and formulas that readers see.
+        "<div hidden id=\"S:0\">yes</div>",
+        "<div hidden id='blog-S:1f'><p>yes</div>",
+        "<table hidden id=S:a><tr><td>yes</table>",
+        "<p><script type='math/tex; mode=display'>yes</script></p>",
+        "<p><span class='mwe-math-mathml-a11y' style='display: none;'><math><mi>yes</mi></math></span></p>",
     ] {
         assert_eq!(
             words(&format!("{shown}<p>{rest}")),
@@ -400,6 +408,11 @@ fn a_page_that_hides_nearly_all_of_itself_is_read_whole() {
         format!("<div style='display:none'><p>{story}</div>"),
         format!("<main hidden><p>{story}</main><dialog>no</dialog><template>no</template>"),
         format!("<div style='visibility:hidden'>{story}</div>"),
+        // How a page is indented says nothing of what it shows.
+        format!(
+            "{}<div style='visibility:hidden'>{story}</div>",
+            format!("<p>{}</p>\n", "\u{a0}&nbsp; \n\t".repeat(20)).repeat(10)
+        ),
     ] {
         assert_eq!(words(&page), story, "{page}");
     }

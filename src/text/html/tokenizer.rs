@@ -12,7 +12,7 @@ use super::names::{Name, names};
 use super::references::{self, Characters, Within};
 
 names! {
-    COLOR = "color", DATA = "data", DISPLAY = "display", ENCODING = "encoding", FACE = "face", HIDDEN = "hidden",
+    CLASS = "class", COLOR = "color", DATA = "data", DISPLAY = "display", ENCODING = "encoding", FACE = "face", HIDDEN = "hidden", ID = "id",
     HREF = "href", OPEN = "open", POPOVER = "popover", SCRIPT = "script", SHADOW_ROOT = "shadowrootmode",
     SIZE = "size", STYLE = "style", TYPE = "type", XLINK_HREF = "xlink:href",
 }
@@ -495,6 +495,9 @@ pub(super) enum Flag {
     Data,
     /// `color`, `face` or `size`, with which a `font` ends SVG and MathML.
     Font,
+    /// A name by which what is hidden at first is shown all the same: a part of a page of React that comes late, or
+    /// the MathML for which wikis show a picture.
+    Revealed,
 }
 
 /// An attribute whose value is asked for.
@@ -520,6 +523,8 @@ impl<'a> Attributes<'a> {
             HREF | XLINK_HREF => self.set(Flag::Href),
             DATA => self.set(Flag::Data),
             COLOR | FACE | SIZE => self.set(Flag::Font),
+            ID if is_late_part(value) => self.set(Flag::Revealed),
+            CLASS if value.starts_with(b"mwe-math-mathml-a11y") => self.set(Flag::Revealed),
             STYLE => _ = self.style.get_or_insert(value),
             ENCODING => _ = self.encoding.get_or_insert(value),
             SHADOW_ROOT => _ = self.shadow_root.get_or_insert(value),
@@ -555,6 +560,16 @@ impl<'a> Attributes<'a> {
     /// The inline style.
     pub(super) fn style(&self) -> Option<Cow<'a, [u8]>> {
         self.style.map(decoded)
+    }
+}
+
+/// Whether an `id` is that of a part of a page that React sends behind the rest, and puts into its place: `S:1f`, with
+/// what the program has chosen in front.
+fn is_late_part(id: &[u8]) -> bool {
+    let digits = id.iter().rev().take_while(|byte| byte.is_ascii_hexdigit());
+    match digits.count() {
+        0 => false,
+        digits => id[..id.len() - digits].ends_with(b"S:"),
     }
 }
 
