@@ -30,8 +30,17 @@ pub(crate) struct Client {
     timeout: f64,
     /// The command that is started if nobody serves. Empty if none is.
     start: Vec<OsString>,
-    /// Locked with the interpreter only, and only for a moment. So nobody has it when the process is forked.
-    state: Mutex<State>,
+    /// Locked with the interpreter only, and only for a moment. So nobody has it when the process is forked. There until
+    /// the client is dropped.
+    state: Option<Mutex<State>>,
+}
+
+impl Drop for Client {
+    /// Ends the connection without the interpreter: what was submitted is waited for.
+    fn drop(&mut self) {
+        let state = self.state.take();
+        _ = Python::try_attach(|py| py.detach(|| drop(state)));
+    }
 }
 
 struct State {
@@ -83,17 +92,25 @@ pub(crate) fn _connect(
     path: PathBuf,
     timeout: f64,
     start: Vec<OsString>,
-) -> PyResult<Client> {
+) -> PyResult<Bound<'_, Client>> {
+    // The process may go to another directory, and be forked there.
+    let path = std::path::absolute(path)?;
     let connected = connected(py, &path, timeout, &start)?;
-    Ok(Client {
-        path,
-        timeout,
-        start,
-        state: Mutex::new(State {
-            connected: Arc::new(connected),
-            is_closed: false,
-        }),
-    })
+    let state = State {
+        connected: Arc::new(connected),
+        is_closed: false,
+    };
+    let client = Bound::new(
+        py,
+        Client {
+            path,
+            timeout,
+            start,
+            state: Some(Mutex::new(state)),
+        },
+    )?;
+    PyModule::import(py, "simdb._exit")?.call_method1("close_at_exit", (&client,))?;
+    Ok(client)
 }
 
 fn connected(
@@ -124,7 +141,8 @@ fn connected(
 
 impl Client {
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let state = self.state.as_ref().expect("it is not dropped yet");
+        state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The connection of this process.
@@ -240,8 +258,8 @@ impl Client {
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let module = PyModule::import(py, "simdb._simdb")?;
         let connect = module.getattr("_connect")?;
-        let path = std::path::absolute(&self.path)?;
-        let arguments = (path.into_os_string(), self.timeout, self.start.clone());
+        let path = self.path.clone().into_os_string();
+        let arguments = (path, self.timeout, self.start.clone());
         Ok((connect, arguments).into_pyobject(py)?.into_any())
     }
 

@@ -179,6 +179,25 @@ impl Chunks {
     }
 }
 
+/// Refuses texts that are not UTF-8. Readers of Parquet and others hand over what stands in a file.
+fn ensure_utf8(py: Python<'_>, array: &ArrayRef) -> PyResult<()> {
+    let values = match array.data_type() {
+        DataType::Dictionary(..) => array.as_any_dictionary().values(),
+        _ => array,
+    };
+    if !matches!(
+        values.data_type(),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+    ) {
+        return Ok(());
+    }
+    let valid = values.to_data().validate_full();
+    valid.map_err(|error| {
+        let message = format!("a text of the column is not UTF-8: {error}");
+        input_error(py, &message, None)
+    })
+}
+
 /// The text of a row.
 pub(crate) fn text_at(array: &ArrayRef, at: usize) -> &str {
     match array.data_type() {
@@ -190,6 +209,7 @@ pub(crate) fn text_at(array: &ArrayRef, at: usize) -> &str {
 
 /// The array with its values in the place of numbers that stand for them. Refuses what is neither text nor fingerprint.
 fn without_dictionary(py: Python<'_>, array: ArrayRef) -> PyResult<ArrayRef> {
+    ensure_utf8(py, &array)?;
     match array.data_type() {
         DataType::Utf8
         | DataType::LargeUtf8
@@ -205,8 +225,12 @@ fn without_dictionary(py: Python<'_>, array: ArrayRef) -> PyResult<ArrayRef> {
             ) =>
         {
             let dictionary = array.as_any_dictionary();
-            let keys = dictionary.normalized_keys();
             let values = dictionary.values();
+            // Where there are no values, all rows are null.
+            let keys = match values.len() {
+                0 => vec![0; array.len()],
+                _ => dictionary.normalized_keys(),
+            };
             let mut texts = arrow_array::builder::LargeStringBuilder::new();
             for (row, &key) in keys.iter().enumerate() {
                 let is_text = !array.is_null(row) && !values.is_null(key);

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use simdb::dedup::{
@@ -71,7 +72,12 @@ pub(crate) fn audit<'py>(
     let named = Named::new(py, named)?;
     let mut audit = Audit::new(several::<PathBuf>(clean)?, removed);
     if let Some(inputs) = named.take("inputs")? {
-        audit = audit.inputs(several::<PathBuf>(&inputs)?);
+        let inputs = several::<PathBuf>(&inputs)?;
+        if inputs.is_empty() {
+            let message = "inputs names none; without it, the inputs that the list names are read";
+            return Err(PyValueError::new_err(message));
+        }
+        audit = audit.inputs(inputs);
     }
     audit = audit
         .given(named.take_as::<PathBuf>("inputs_in")?, Audit::inputs_in)

@@ -29,7 +29,7 @@ pub(crate) fn duplicates<'py>(
     // The defaults of `dedup`: all are compared at once, so it looks further than a database that grows.
     named.default("max_distance", 10)?;
     named.default("min_similarity", 0.7)?;
-    let near = named.take_near()?;
+    let near = named.take_bounds()?;
     named.end("duplicates")?;
     let contents = contents(texts)?;
     let not_a_text = contents

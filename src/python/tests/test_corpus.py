@@ -350,3 +350,14 @@ def test_a_database_is_no_result(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(simdb.Error, match="same name"):
         simdb.dedup(corpus, tmp_path / "other", removed=out, database=out)
     assert not out.exists()
+
+
+def test_no_inputs_are_not_all_inputs(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="names none"):
+        simdb.audit(tmp_path / "clean.jsonl", tmp_path / "removed.jsonl", inputs=[])
+
+
+def test_duplicates_takes_what_it_says() -> None:
+    for name in ("since", "scopes"):
+        with pytest.raises(TypeError, match=name):
+            simdb.duplicates(["a"], **{name: ["en"]})  # type: ignore[arg-type]

@@ -477,3 +477,40 @@ def test_duplicates_of_real_pages_are_near_to_what_stays(pages: list[dict[str, A
         assert kept[of] is None and of < place
         a, b = fingerprinter.fingerprint(texts[place]), fingerprinter.fingerprint(texts[of])
         assert a is not None and b is not None and simdb.distance(a, b) <= 10
+
+
+def not_utf8(kind: str) -> Any:
+    """A column as a reader of Parquet hands it over, which does not look whether texts are UTF-8."""
+    texts = [b"one two three four five six seven", b"caf\xe9 one two three four five six"]
+    if kind == "dictionary":
+        return pyarrow.DictionaryArray.from_arrays(pyarrow.array([1, 0, 1]), not_utf8("string"), safe=False)
+    wide, offset = (pyarrow.large_string(), pyarrow.int64()) if kind == "large" else (pyarrow.string(), pyarrow.int32())
+    offsets = pyarrow.array([0, len(texts[0]), sum(map(len, texts))], offset)
+    buffers = [None, offsets.buffers()[1], pyarrow.py_buffer(b"".join(texts))]
+    return pyarrow.Array.from_buffers(wide, len(texts), buffers)
+
+
+@pytest.mark.parametrize("kind", ["string", "large", "dictionary"])
+def test_columns_that_are_not_utf8_are_refused(db: simdb.Database, kind: str) -> None:
+    column = not_utf8(kind)
+    keys = [str(number) for number in range(len(column))]
+    calls: list[Callable[[], object]] = [
+        lambda: simdb.Fingerprinter().fingerprint_many(column),
+        lambda: list(db.insert_many_if_new(column, keys=keys)),
+        lambda: db.snapshot().query_many(column),
+        lambda: list(db.insert_many_if_new(pyarrow.array(keys), keys=column)),
+        lambda: simdb.duplicates(column),
+    ]
+    for call in calls:
+        with pytest.raises(simdb.InputError, match="UTF-8"):
+            call()
+    assert len(db) == 0
+
+
+def test_dictionaries_without_values_are_columns_of_nulls() -> None:
+    many = simdb.Fingerprinter().fingerprint_many
+    nulls = pyarrow.array([None, None], pyarrow.string()).dictionary_encode()
+    with pytest.raises(simdb.InputError, match="row 0 is null"):
+        many(nulls)
+    assert list(many(nulls[:0])) == []
+    assert list(many(polars.Series([], dtype=polars.Categorical))) == []

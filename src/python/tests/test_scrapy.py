@@ -193,3 +193,27 @@ def test_items_without_text_are_passed_on(tmp_path: Path) -> None:
         pipeline.close_spider()
 
     asyncio.run(process())
+
+
+def test_a_blank_text_hides_no_page_and_numbers_are_keys(tmp_path: Path) -> None:
+    import asyncio
+
+    from scrapy.exceptions import DropItem
+    from scrapy.utils.test import get_crawler
+
+    from simdb.scrapy import Pipeline
+
+    page = f"<p>{' '.join(f'word{number}' for number in range(40))}"
+
+    async def process() -> None:
+        settings = {"SIMDB_PATH": str(tmp_path / "a.simdb"), "SIMDB_KEY_FIELD": "id"}
+        pipeline = Pipeline.from_crawler(get_crawler(settings_dict=settings))
+        pipeline.database = simdb.open(pipeline.path)
+        first = {"id": 0, "text": "", "html": page}
+        assert await pipeline.process_item(first) == first
+        for number, text in enumerate(["", " \n", None]):
+            with pytest.raises(DropItem, match="nearly 0"):
+                await pipeline.process_item({"id": number + 1, "text": text, "html": page})
+        pipeline.close_spider()
+
+    asyncio.run(process())

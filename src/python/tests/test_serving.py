@@ -585,3 +585,58 @@ def test_scrapy_in_eight_processes_shares_a_database(started: Path, start: Start
         crawls.append(start("-c", SPIDERS, arguments, stdout=subprocess.PIPE))
     new = [json.loads(crawl.communicate(timeout=120)[0]) for crawl in crawls]
     assert sum(new) == 200
+
+
+# The client of a process of a pool.
+_here: simdb.Client
+
+
+def _connect_here(path: str) -> None:
+    global _here
+    _here = simdb.connect(path, timeout=30)
+
+
+def _submit_here(number: int) -> None:
+    _here.submit(f"p{number}", text_of(number), on_match="link", payload=b"x" * 1000)
+
+
+def _submit_all(numbers: range) -> None:
+    for number in numbers:
+        _submit_here(number)
+
+
+def test_what_processes_of_a_pool_have_submitted_is_stored_when_they_end(owner: Owner, path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    pool = context.Pool(2, initializer=_connect_here, initargs=(str(path),))
+    pool.map(_submit_here, range(2000))
+    pool.close()
+    pool.join()
+    with simdb.connect(path, timeout=30) as client:
+        assert sum(client.get(f"p{number}") is not None for number in range(2000)) == 2000
+    # Also with a client that was there before the process.
+    _connect_here(str(path))
+    process = context.Process(target=_submit_all, args=(range(2000, 4000),))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    with simdb.connect(path, timeout=30) as client:
+        assert sum(client.get(f"p{number}") is not None for number in range(2000, 4000)) == 2000
+    _here.close()
+
+
+def test_a_client_stays_at_its_database_wherever_the_process_goes(
+    owner: Owner, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    monkeypatch.chdir(path.parent)
+    with simdb.connect(path.name, timeout=30) as client:
+        monkeypatch.chdir(other)
+        client.insert_if_new("a", FOX)
+        again = pickle.loads(pickle.dumps(client))
+        assert again.get("a") is not None
+
+        def is_there() -> None:
+            assert client.get("a") is not None
+
+        in_fork(is_there)

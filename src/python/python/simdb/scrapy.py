@@ -98,11 +98,16 @@ class Pipeline:
         assert self.database is not None
         fields = ItemAdapter(item)
         given: dict[str, Any] = {}
-        if fields.get(self.text_field) is not None:
-            given["text"] = fields[self.text_field]
-        elif fields.get(self.html_field) is not None:
-            given["html"] = fields[self.html_field]
+        text = fields.get(self.text_field)
+        html = fields.get(self.html_field)
+        # A spider that finds no text may write a blank one. Then the page counts.
+        if text is not None and (html is None or text.strip()):
+            given["text"] = text
+        elif html is not None:
+            given["html"] = html
         key = fields.get(self.key_field)
+        if isinstance(key, int):
+            key = str(key)
         if not key or not given:
             self._count("without_text")
             return item
