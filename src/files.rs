@@ -216,26 +216,36 @@ pub(crate) fn directory_of(path: &Path) -> Result<&Path> {
 
 /// Refuses a path at which there is anything, even a link that leads nowhere.
 pub(crate) fn ensure_nothing_at(path: &Path) -> Result<()> {
-    if path.symlink_metadata().is_ok() {
-        return Err(Error::AlreadyExists {
-            path: path.to_owned(),
-        });
+    match path.symlink_metadata() {
+        Ok(_) => Err(already_exists(path)),
+        Err(_) => Ok(()),
     }
-    Ok(())
 }
 
 /// Whether the name of a file says that it is packed.
 #[cfg(feature = "ingest")]
 pub(crate) fn is_named_as_packed(path: &Path) -> bool {
-    let extension = path.extension();
-    extension.is_some_and(|extension| extension == "gz" || extension == "zst")
+    has_extension(path, &["gz", "zst"])
 }
 
 /// Whether the name of a file says that it is packed in a way in which none is written.
 #[cfg(feature = "ingest")]
 pub(crate) fn is_named_as_unwritten(path: &Path) -> bool {
+    let unwritten = [
+        "bz2", "xz", "gzip", "zstd", "bgz", "lz4", "lz", "lzma", "br", "sz", "z", "zip", "7z",
+        "rar",
+    ];
+    has_extension(path, &unwritten)
+}
+
+#[cfg(feature = "ingest")]
+fn has_extension(path: &Path, known: &[&str]) -> bool {
     let extension = path.extension();
-    extension.is_some_and(|extension| extension == "bz2" || extension == "xz")
+    extension.is_some_and(|extension| {
+        known
+            .iter()
+            .any(|known| extension.eq_ignore_ascii_case(known))
+    })
 }
 
 /// Refuses a name that says that a file is packed, for one that is written as plain text.
@@ -247,6 +257,13 @@ pub(crate) fn ensure_named_as_plain(path: &Path) -> Result<()> {
         return Err(Error::output(path, reason));
     }
     Ok(())
+}
+
+/// The error of a path at which there is something, and nothing may be.
+pub(crate) fn already_exists(path: &Path) -> Error {
+    leads_nowhere(path).unwrap_or(Error::AlreadyExists {
+        path: path.to_owned(),
+    })
 }
 
 /// The error of a link that leads to nothing, if the path is one: what it leads to is missing, and is not made.
@@ -517,9 +534,7 @@ impl Temporary {
             None => link(&file, path),
         };
         named.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => Error::AlreadyExists {
-                path: path.to_owned(),
-            },
+            io::ErrorKind::AlreadyExists => already_exists(path),
             _ => Error::io(path)(error),
         })?;
         #[cfg(all(test, unix))]

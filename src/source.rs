@@ -111,7 +111,7 @@ impl Source {
         }
     }
 
-    /// The name: the path of a file as it was given, or the name that the caller chose.
+    /// The name: the absolute path of a file, or the name that the caller chose.
     pub fn name(&self) -> &[u8] {
         &self.name
     }

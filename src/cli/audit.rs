@@ -25,7 +25,7 @@ pub(super) struct Arguments {
     #[arg(required = true, value_name = "CLEAN")]
     clean: Vec<PathBuf>,
 
-    /// The list of the removed records: what `dedup --removed` has written
+    /// The list of the removed records: what `dedup --removed` has written, also packed with gzip or zstd
     #[arg(long, value_name = "FILE")]
     removed: PathBuf,
 

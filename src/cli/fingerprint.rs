@@ -22,9 +22,9 @@ pub(super) struct Arguments {
     #[command(flatten)]
     reading: Reading,
 
-    /// How fingerprints are made
-    #[arg(long, value_name = "NAME", default_value_t)]
-    scheme: Scheme,
+    /// How fingerprints are made [default: minwise-1; for paragraphs and sentences minwise-short-1]
+    #[arg(long, value_name = "NAME")]
+    scheme: Option<Scheme>,
 
     /// The size of the sketches, in bytes; `--json` prints them
     #[arg(long, value_name = "BYTES", value_enum, default_value = "16")]
@@ -46,10 +46,11 @@ impl Command for Arguments {
     /// Prints the fingerprint of each document, a tab and its key, in the order of the checksum programs. What
     /// `--input-format fingerprints` reads has the key first.
     fn run(&self, output: &mut Output) -> CommandResult {
-        Fingerprinter::new(self.scheme)?;
-        let rule = Fingerprinting::new(self.scheme, Some(self.scheme))?.sketch_size(self.sketch);
-        let mut records = Records::open(&self.files, self.reading.options().only_content())?;
         let unit = self.reading.unit();
+        let scheme = self.scheme.unwrap_or(unit.suitable_scheme());
+        Fingerprinter::new(scheme)?;
+        let rule = Fingerprinting::new(scheme, Some(scheme))?.sketch_size(self.sketch);
+        let mut records = Records::open(&self.files, self.reading.options().only_content())?;
         let read = records.progress();
         let progress = output.console().progress_of("bytes");
         let mut rejected_any = false;

@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::ingest::{Ingest, Ingested, Records, Reread};
 use crate::plural::counted;
-use crate::{
-    CreateOptions, Database, Error, OnMatch, OpenOptions, Policy, Scheme, Server, SketchSize,
-};
+use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme, Server, SketchSize};
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 
 #[cfg(unix)]
@@ -186,8 +184,12 @@ impl Arguments {
         if is_new && should_remove_new(&database, &work.outcome)? {
             drop((server, database));
             _ = fs::remove_file(&self.database.path);
-            work.outcome?;
-            output.complain("none of the records could be stored, so no database was created");
+            let ingested = work.outcome?;
+            output.console().ensure_wanted()?;
+            output.complain(match ingested.now.rejected {
+                0 => "the inputs have no records, so no database was created",
+                _ => "none of the records could be stored, so no database was created",
+            });
             return Ok(Answer::CouldNotTell);
         }
         self.report(work, is_new, &database, server, output)
@@ -475,7 +477,7 @@ fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<(Datab
         match Database::create(path, &arguments.options_of_new(records)?) {
             // Somebody else created it in the meantime, and most likely has it in use.
             Err(Error::AlreadyExists { .. }) => {
-                opened = Database::open_created(path, &OpenOptions::new());
+                opened = Opening::Write.open(path);
             }
             created => return Ok((created?, true)),
         }

@@ -1,16 +1,10 @@
 //! `simdb dump` and `simdb load`: from a database to JSON Lines, and back.
 //!
-//! The first line is a header. Each further line is one document with all its fields. The lines are read on another
-//! thread, so a command that waits for standard input can still be ended.
+//! The first line is a header. Each further line is one document with all its fields.
 
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread;
-use std::time::Duration;
 
-use crate::ingest::unpacked;
+use crate::ingest::{Stop, TextLines};
 use crate::planted::planted;
 use crate::plural::counted;
 use crate::{CreateOptions, Database, Document, Error, Fingerprint, Scheme, Sketch, SketchSize};
@@ -137,7 +131,8 @@ impl Command for Arguments {
     /// Builds a database from the output of `dump`. The order of the documents is kept.
     fn run(&self, output: &mut Output) -> CommandResult {
         let console = output.console().clone();
-        let mut lines = Lines::open(&self.input, move || console.is_ended())?;
+        let stop = Stop::when(move || console.is_ended());
+        let mut lines = TextLines::open(&self.input, stop)?;
         let header = header(&mut lines)?;
         let Some(options) = header.create_options()? else {
             return Err(lines
@@ -153,7 +148,11 @@ impl Command for Arguments {
             if read % 1024 == 0 && progress.update(read, Some(header.documents)).is_break() {
                 return Some(Err(Error::Interrupted));
             }
-            let Some(line) = lines.next() else {
+            let line = match lines.next_line() {
+                Ok(line) => line,
+                Err(error) => return Some(Err(error)),
+            };
+            let Some(line) = line else {
                 let reason = format!(
                     "it ends after {}, and its header says {}",
                     counted(read, "document"),
@@ -161,14 +160,10 @@ impl Command for Arguments {
                 );
                 let is_whole =
                     read == header.documents || planted("a dump that was cut is taken for whole");
-                return (!is_whole).then(|| Err(lines.failed(&reason)));
+                return (!is_whole).then(|| Err(lines.failed(reason)));
             };
             read += 1;
-            let line = match line {
-                Ok(line) => line,
-                Err(error) => return Some(Err(error)),
-            };
-            Some(document(&line, &options).map_err(|reason| lines.failed(&reason)))
+            Some(document(&line, &options).map_err(|reason| lines.failed(reason)))
         });
         let snapshot = match standing {
             // What is loaded knows no source.
@@ -228,19 +223,16 @@ impl Header {
 }
 
 /// Reads the first line. It must be the header of a dump that this release can read.
-fn header(lines: &mut Lines) -> Result<Header, Error> {
-    let Some(line) = lines.next() else {
+fn header(lines: &mut TextLines) -> Result<Header, Error> {
+    let Some(line) = lines.next_line()? else {
         return Err(lines.failed("it is empty, and a dump begins with a header"));
     };
-    let line = line?;
-    // Editors and shells of Windows write this mark.
-    let line = line.strip_prefix('\u{feff}').unwrap_or(&line);
-    let header: Header = match serde_json::from_str(line) {
+    let header: Header = match serde_json::from_str(&line) {
         Ok(header) => header,
         Err(error) => {
             let reason = json_reason(&error);
             let reason = format!("it does not begin with the header of a dump: {reason}");
-            return Err(lines.failed(&reason));
+            return Err(lines.failed(reason));
         }
     };
     let version = header.simdb_dump;
@@ -250,7 +242,7 @@ fn header(lines: &mut Lines) -> Result<Header, Error> {
     let reason = format!(
         "it is a dump of version {version}, and this release reads {OLDEST_DUMP_VERSION} to {DUMP_VERSION}"
     );
-    Err(lines.failed(&reason))
+    Err(lines.failed(reason))
 }
 
 /// Reads a document from a line, or says what is wrong with the line. The database has to take it.
@@ -317,140 +309,5 @@ fn bytes(
             .map(Some)
             .map_err(|error| format!("{name}_base64: {error}")),
         (None, None) => Ok(None),
-    }
-}
-
-/// More than the longest document takes, with every character escaped.
-const MAX_LINE_BYTES: u64 = 1 << 20;
-/// The least that is handed over at a time.
-const HANDED_BYTES: usize = 1 << 18;
-/// How often somebody who waits looks whether the command is to end.
-const PATIENCE: Duration = Duration::from_millis(50);
-
-/// Some lines, or why the next cannot be read.
-type Part = Vec<Result<String, String>>;
-
-/// Reads lines that are not blank, and counts all.
-struct Lines {
-    name: String,
-    parts: Receiver<Part>,
-    part: std::vec::IntoIter<Result<String, String>>,
-    line: u64,
-    is_ended: Box<dyn Fn() -> bool>,
-}
-
-impl Lines {
-    /// Opens an input; `-` is standard input. While it waits for a line it asks whether the command is to end.
-    fn open(path: &Path, is_ended: impl Fn() -> bool + 'static) -> Result<Self, Error> {
-        let failed = Error::io(path);
-        let input = match path.as_os_str() == "-" {
-            true => Input::Standard,
-            false if path.is_dir() => return Err(failed(io::ErrorKind::IsADirectory.into())),
-            // To open a pipe is to wait for whoever writes to it.
-            false if fs::metadata(path).map_err(&failed)?.is_file() => {
-                Input::File(File::open(path).map_err(&failed)?)
-            }
-            false => Input::Pipe(path.to_owned()),
-        };
-        let (send, parts) = sync_channel(4);
-        // The thread is not joined. It may wait for its input for ever.
-        let thread = thread::Builder::new().spawn(move || read(input, &send));
-        thread.map_err(Error::no_thread)?;
-        Ok(Self {
-            name: path.display().to_string(),
-            parts,
-            part: Vec::new().into_iter(),
-            line: 0,
-            is_ended: Box::new(is_ended),
-        })
-    }
-
-    /// The next line that is not blank. `None` at the end.
-    fn next(&mut self) -> Option<Result<String, Error>> {
-        loop {
-            let Some(line) = self.part.next() else {
-                match self.parts.recv_timeout(PATIENCE) {
-                    Ok(part) => self.part = part.into_iter(),
-                    Err(RecvTimeoutError::Disconnected) => {
-                        // What is missing is missing in the line after the last.
-                        self.line += 1;
-                        return None;
-                    }
-                    Err(RecvTimeoutError::Timeout) if (self.is_ended)() => {
-                        return Some(Err(Error::Interrupted));
-                    }
-                    Err(RecvTimeoutError::Timeout) => {}
-                }
-                continue;
-            };
-            self.line += 1;
-            match line {
-                Ok(line) if line.trim_ascii().is_empty() => {}
-                Ok(line) => return Some(Ok(line)),
-                Err(reason) => return Some(Err(self.failed(&reason))),
-            }
-        }
-    }
-
-    /// An error about the line that was read last.
-    fn failed(&self, reason: &str) -> Error {
-        Error::Input {
-            source_name: self.name.clone(),
-            line: Some(self.line),
-            reason: reason.to_owned(),
-        }
-    }
-}
-
-/// Where lines come from.
-enum Input {
-    Standard,
-    File(File),
-    Pipe(PathBuf),
-}
-
-impl Input {
-    fn open(self) -> io::Result<Box<dyn Read + Send>> {
-        Ok(match self {
-            Self::Standard => Box::new(io::stdin()),
-            Self::File(file) => Box::new(file),
-            Self::Pipe(path) => Box::new(File::open(path)?),
-        })
-    }
-}
-
-/// Reads all lines, or those before an error, and hands them over.
-fn read(input: Input, send: &SyncSender<Part>) {
-    let mut input = match input.open().and_then(unpacked) {
-        Ok(input) => BufReader::with_capacity(1 << 20, input),
-        Err(error) => return drop(send.send(vec![Err(error.to_string())])),
-    };
-    let mut part = Part::new();
-    let mut bytes = 0;
-    loop {
-        let line = next_line(&mut input);
-        let is_last = !matches!(line, Some(Ok(_)));
-        if let Some(Ok(line)) = &line {
-            bytes += line.len();
-        }
-        part.extend(line);
-        if is_last || bytes >= HANDED_BYTES {
-            bytes = 0;
-            if send.send(std::mem::take(&mut part)).is_err() || is_last {
-                return;
-            }
-        }
-    }
-}
-
-fn next_line(input: &mut impl BufRead) -> Option<Result<String, String>> {
-    let mut line = String::new();
-    match input.take(MAX_LINE_BYTES).read_line(&mut line) {
-        Ok(0) => None,
-        Ok(length) if length as u64 == MAX_LINE_BYTES => {
-            Some(Err("it is longer than any document".to_owned()))
-        }
-        Ok(_) => Some(Ok(line)),
-        Err(error) => Some(Err(error.to_string())),
     }
 }

@@ -12,6 +12,7 @@ use crate::plural::counted;
 use serde_json::{Value, json};
 
 use super::console::Console;
+use super::escaping::printable;
 use super::output::name_fields;
 
 /// How many of a kind are shown.
@@ -67,7 +68,7 @@ impl Rejections {
         };
         let line = match self.json {
             true => object(rejected).to_string(),
-            false => rejected.to_string(),
+            false => printable(rejected.to_string().as_bytes()).into_owned(),
         };
         writeln!(file, "{line}").map_err(Error::io(path))
     }

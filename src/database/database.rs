@@ -14,7 +14,6 @@ use super::write::WriteTxn;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::events::{Event, Operation, Watch};
-use crate::files::leads_nowhere;
 use crate::memory::Cache;
 use crate::metrics::Metrics;
 use crate::process::give_up_inherited;
@@ -141,21 +140,13 @@ impl Database {
         let opened = match Self::open(path, &options.open) {
             Err(Error::NotFound { .. }) => match Self::create(path, options) {
                 // Somebody else created it in the meantime.
-                Err(Error::AlreadyExists { .. }) => Self::open_created(path, &options.open),
+                Err(Error::AlreadyExists { .. }) => Self::open(path, &options.open),
                 created => return created,
             },
             opened => opened,
         }?;
         opened.ensure_created_with(options)?;
         Ok(opened)
-    }
-
-    /// Opens what was not there to be opened, and then was there to be created.
-    pub(crate) fn open_created(path: &Path, options: &OpenOptions) -> Result<Self> {
-        match Self::open(path, options) {
-            Err(error @ Error::NotFound { .. }) => Err(leads_nowhere(path).unwrap_or(error)),
-            opened => opened,
-        }
     }
 
     /// Starts the listener, if the options ask for one.

@@ -16,7 +16,7 @@ use super::removed_list::ListedRecord;
 use super::work::cannot_write;
 use crate::database::{Database, Near, OpenOptions, PairEvent, Pairs, Snapshot, Survivor};
 use crate::error::{Error, Result, path_name};
-use crate::ingest::{NumberedKey, ReadOptions, RecordId, Records};
+use crate::ingest::{Cut, InputFormat, NumberedKey, ReadOptions, RecordId, Records, StoredRecords};
 use crate::sketch::SketchSize;
 use crate::text::{Scheme, Unit};
 
@@ -161,7 +161,7 @@ impl Audit {
         self.clean.ensure_sketches()?;
         let claims = Claims::read(&self.removed, &self.clean.stop)?;
         let known = self.known()?;
-        let mut unread = self.clean_records()?;
+        let mut unread = self.clean_records(&claims)?;
         let options = self.clean.options_of_records(known.as_ref(), &mut unread)?;
         let folder = tempfile::tempdir().map_err(cannot_write(&std::env::temp_dir()))?;
         let database = Database::create(folder.path().join("kept.simdb"), &options)?;
@@ -227,8 +227,35 @@ impl Audit {
     }
 
     /// The records of the cleaned corpus.
-    fn clean_records(&self) -> Result<Records> {
-        Records::open(self.clean.inputs.clone(), self.reading())
+    fn clean_records(&self, claims: &Claims) -> Result<Records> {
+        let mut options = self.reading();
+        if let Some(format) = self.format_of_copy(claims) {
+            options = options.format(format);
+        }
+        Records::open(self.clean.inputs.clone(), options)
+    }
+
+    /// The format of a copy in one file, if all inputs have the same. Its name need not tell it, and its content may
+    /// look like another.
+    fn format_of_copy(&self, claims: &Claims) -> Option<InputFormat> {
+        let options = self.reading();
+        let mut copies = self.clean.inputs.iter();
+        if !options.detects_format() || copies.any(|copy| options.place_of(copy).is_dir()) {
+            return None;
+        }
+        // What cannot be read is told when the inputs are read.
+        let inputs = self.input_paths(claims).ok()?;
+        let mut records = StoredRecords::open(inputs, self.input_reading()).ok()?;
+        let mut formats = Vec::new();
+        for index in 0..records.paths().len() {
+            let (format, packing) = records.kind_of(index).ok()?;
+            formats.push((!packing.is_of_rows()).then_some(format));
+        }
+        formats.dedup();
+        match formats[..] {
+            [Some(format)] if format.cut() != Cut::File => Some(format),
+            _ => None,
+        }
     }
 
     /// The paths of the inputs, each file once, with the files of directories in their place. Of the names of a file,
@@ -280,11 +307,14 @@ impl Audit {
 
     /// The records of some inputs.
     pub(super) fn input_records(&self, paths: Vec<PathBuf>) -> Result<Records> {
-        let mut options = self.reading();
-        if let Some(directory) = &self.directory {
-            options = options.directory(directory);
+        Records::open(paths, self.input_reading())
+    }
+
+    fn input_reading(&self) -> ReadOptions {
+        match &self.directory {
+            Some(directory) => self.reading().directory(directory),
+            None => self.reading(),
         }
-        Records::open(paths, options)
     }
 
     /// Stores the documents of the cleaned corpus. Returns the number of records that cannot be judged.

@@ -11,7 +11,7 @@ use super::removed_list::{ListedRecord, RemovedRecord, RemovedRecords};
 use super::verdicts::rounded;
 use crate::database::Snapshot;
 use crate::document::Document;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::ingest::{NumberedKey, RecordId, Stop};
 use crate::sketch::Sketch;
@@ -123,11 +123,7 @@ impl Claims {
         let mut indexes = HashMap::new();
         let mut lines = RemovedRecords::open_until(list, stop)?;
         while let Some(removed) = lines.next() {
-            let removed = match removed {
-                // It was the reading that ended then.
-                Err(_) if stop.is_asked() => return Err(Error::Interrupted),
-                removed => removed?,
-            };
+            let removed = removed?;
             let line = lines.line();
             if line.is_multiple_of(1 << 16) {
                 stop.ensure_wanted()?;
@@ -384,7 +380,8 @@ impl Check<'_> {
             return Ok(Found::Fault(FaultKind::NoSurvivor, None));
         };
         let found = self.compared(claim, record, survivor);
-        let is_kept = self.survivors.get(&survivor.identity) == Some(&true);
+        // Texts and pages have no names of their own, so a copy of them that is kept does not make this one a survivor.
+        let is_kept = id != claim.id && self.survivors.get(&survivor.identity) == Some(&true);
         Ok(match found {
             Found::Near(distance, similarity) if !is_kept => {
                 Found::Fault(FaultKind::SurvivorNotKept, Some((distance, similarity)))

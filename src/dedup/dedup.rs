@@ -17,7 +17,6 @@ use super::work::{OUTPUT, REMOVED, Work, cannot_write, write_durably};
 use super::writing;
 use crate::database::{Cluster, ClusterEvent, Clustering, CreateOptions, Database, OpenOptions};
 use crate::error::{Error, Result, path_name};
-use crate::files::leads_nowhere;
 use crate::ingest::{
     Cut, Event, Fingerprinting, Ingest, InputFormat, NumberedKey, Packing, Progress, ReadOptions,
     RecordId, Records, Stop, StoredRecords,
@@ -69,8 +68,8 @@ pub struct Dedup {
 impl Dedup {
     /// Cleaning of inputs, which are files or directories, with the defaults of the setters below.
     ///
-    /// If there are several inputs and `output` is a directory, or one of the inputs is, each file gets a file of its
-    /// name below `output`. Otherwise the records of all inputs get into the one file, in order.
+    /// If `output` is a directory or ends in a slash, or if one of the inputs is a directory or a plain text, each file
+    /// gets a file of its name below `output`. Otherwise the records of all inputs get into the one file, in order.
     pub fn new(
         inputs: impl IntoIterator<Item = impl Into<PathBuf>>,
         output: impl Into<PathBuf>,
@@ -181,7 +180,7 @@ impl Dedup {
     /// `dedup_survivor` (the key of the survivor, or the path of its input, a colon and its number),
     /// `dedup_distance` and `dedup_similarity` (to the survivor; null for what survives, and where no sketches were
     /// compared). All other bytes stay. A record that is near to no other is a group of its own. Older fields of these
-    /// names are replaced. Records that cannot be judged stay as they are, and in a Parquet file have nulls.
+    /// names are replaced. Records that cannot be judged get none, and in a Parquet file have nulls.
     ///
     /// Inputs have to be JSON Lines or Parquet files. The list of the [removed](Self::removed) records and the
     /// [report](Self::report) are about those that do not survive, and only those that survive are stored in a
@@ -488,11 +487,7 @@ impl Dedup {
         let known = match Database::open(path, &OpenOptions::new()) {
             Err(Error::NotFound { path }) => {
                 let options = self.options_of_new(&mut self.unread(records)?)?;
-                // A link that leads nowhere is neither opened nor written over.
-                Database::create(&path, &options).map_err(|error| match error {
-                    Error::AlreadyExists { .. } => leads_nowhere(&path).unwrap_or(error),
-                    error => error,
-                })
+                Database::create(&path, &options)
             }
             opened => opened,
         }?;
@@ -556,6 +551,8 @@ impl Dedup {
         unjudged: Option<Unjudged>,
         observe: Observe<'_>,
     ) -> Result<BTreeSet<usize>> {
+        // So a run that goes on has the time of the one before.
+        unread.date_undated(database.snapshot()?.stats()?.created);
         // Records that cannot be judged survive, also where an input has no others.
         let mut ingest = Ingest::new(database)
             .asks(false)

@@ -50,7 +50,7 @@ impl Layout {
             kinds,
         };
         layout.files = if is_tree {
-            layout.tree(dedup, &directories)?
+            layout.tree(dedup, &directories, &records.names()?)?
         } else {
             layout.one_file(dedup)?
         };
@@ -101,14 +101,19 @@ impl Layout {
             .retain(|file| file.inputs.clone().any(|input| !inputs.contains(&input)));
     }
 
-    /// A file for each input, of the same name.
-    fn tree(&self, dedup: &Dedup, directories: &[PathBuf]) -> Result<Vec<OutputFile>> {
+    /// A file for each input, of the same name. `sources` are the names by which the inputs are known again.
+    fn tree(
+        &self,
+        dedup: &Dedup,
+        directories: &[PathBuf],
+        sources: &[Vec<u8>],
+    ) -> Result<Vec<OutputFile>> {
         let mut taken: HashMap<PathBuf, usize> = HashMap::with_capacity(self.paths.len());
         let mut files = Vec::with_capacity(self.paths.len());
         for (index, path) in self.paths.iter().enumerate() {
             let name = name_below(path, directories, dedup.inputs.len() > 1);
             let before = *taken.entry(name.clone()).or_insert(index);
-            if before != index && self.paths[before] == *path {
+            if before != index && sources[before] == sources[index] {
                 // An input that is given twice is read once.
                 continue;
             }
@@ -146,6 +151,8 @@ impl Layout {
             }
         }
         let extension = dedup.output.extension().and_then(OsStr::to_str);
+        let extension = extension.map(str::to_ascii_lowercase);
+        let extension = extension.as_deref();
         if (extension == Some("parquet")) != first.is_of_rows() && extension.is_some_and(is_known) {
             let reason = match first.is_of_rows() {
                 true => "the inputs are Parquet, and so is the output: give it a name that says so",

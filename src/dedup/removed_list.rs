@@ -1,15 +1,14 @@
 //! The list of removed records that a cleaning writes, read back.
 
-use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value};
 
-use crate::error::{Error, Result, path_name};
+use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::ingest::{Stop, Stoppable};
+use crate::ingest::{Stop, TextLines};
 
 /// A removed record, as the list tells it.
 ///
@@ -61,13 +60,12 @@ pub struct ListedRecord {
 /// ```
 #[derive(Debug)]
 pub struct RemovedRecords {
-    path: PathBuf,
-    lines: Option<BufReader<Stoppable>>,
-    number: u64,
+    lines: TextLines,
+    is_at_end: bool,
 }
 
 impl RemovedRecords {
-    /// Opens a list.
+    /// Opens a list, which may be packed with gzip or zstd.
     ///
     /// # Errors
     ///
@@ -79,46 +77,24 @@ impl RemovedRecords {
     /// As [`open`](Self::open). The list may be a pipe, which brings nothing for now: it is read until nobody wants the
     /// rest.
     pub(super) fn open_until(path: &Path, stop: &Stop) -> Result<Self> {
-        let mut list = Self {
-            path: path.to_owned(),
-            lines: None,
-            number: 0,
-        };
-        let file = stop
-            .open(path)
-            .map_err(|error| list.not_read(error.to_string()))?;
-        list.lines = Some(BufReader::with_capacity(256 << 10, stop.reader(file)));
-        Ok(list)
+        Ok(Self {
+            lines: TextLines::open(path, stop.clone())?,
+            is_at_end: false,
+        })
     }
 
     /// The number of the line that was read last, from 1.
     pub fn line(&self) -> u64 {
-        self.number
+        self.lines.number()
     }
 
-    fn not_read(&self, reason: String) -> Error {
-        Error::Input {
-            source_name: path_name(&self.path),
-            line: (self.number > 0).then_some(self.number),
-            reason,
-        }
-    }
-
-    /// The next line that is not empty. `None` at the end.
-    fn next_line(&mut self) -> Result<Option<Vec<u8>>> {
-        loop {
-            let Some(lines) = &mut self.lines else {
-                return Ok(None);
-            };
-            let mut line = Vec::new();
-            let read = lines.read_until(b'\n', &mut line);
-            self.number += 1;
-            match read {
-                Err(error) => return Err(self.not_read(error.to_string())),
-                Ok(0) => return Ok(None),
-                Ok(_) if line.trim_ascii().is_empty() => {}
-                Ok(_) => return Ok(Some(line)),
-            }
+    fn next_record(&mut self) -> Result<Option<RemovedRecord>> {
+        let Some(line) = self.lines.next_line()? else {
+            return Ok(None);
+        };
+        match parse(line.as_bytes()) {
+            Ok(record) => Ok(Some(record)),
+            Err(reason) => Err(self.lines.failed(reason)),
         }
     }
 }
@@ -127,14 +103,11 @@ impl Iterator for RemovedRecords {
     type Item = Result<RemovedRecord>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let next = match self.next_line() {
-            Ok(Some(line)) => Some(parse(&line).map_err(|reason| self.not_read(reason))),
-            Ok(None) => None,
-            Err(error) => Some(Err(error)),
-        };
-        if !matches!(next, Some(Ok(_))) {
-            self.lines = None;
+        if self.is_at_end {
+            return None;
         }
+        let next = self.next_record().transpose();
+        self.is_at_end = !matches!(next, Some(Ok(_)));
         next
     }
 }

@@ -16,8 +16,8 @@ use super::writing::Written;
 use crate::database::{Database, OpenOptions};
 use crate::error::{Error, Result, path_name};
 use crate::files::{
-    Existing, NewFile, are_same_bytes, create, ensure_named_as_plain, folder_of, make_directory,
-    remove, remove_directory, rename, replace, sync_directory, sync_file,
+    Existing, NewFile, already_exists, are_same_bytes, create, ensure_named_as_plain, folder_of,
+    make_directory, remove, remove_directory, rename, replace, sync_directory, sync_file,
 };
 use crate::ingest::{Records, StoredRecords};
 
@@ -533,7 +533,7 @@ fn ensure_absent(path: &Path) -> Result<()> {
     let path: PathBuf = path.components().collect();
     match fs::symlink_metadata(&path) {
         Ok(metadata) if metadata.is_dir() && is_empty_directory(&path) => Ok(()),
-        Ok(_) => Err(Error::AlreadyExists { path }),
+        Ok(_) => Err(already_exists(&path)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(source) => Err(cannot_write(&path)(source)),
     }

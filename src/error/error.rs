@@ -135,14 +135,15 @@ pub enum Error {
         /// Whether a write transaction is open.
         transaction: bool,
     },
-    /// The thread that wants to write has a write transaction of this handle open. It would wait for itself.
+    /// The thread would wait for itself: it has a write transaction of this handle open, or a writer or a compaction has
+    /// called it.
     WouldDeadlock,
     /// The writer was closed, or its thread has ended. So the submission was not done.
     WriterClosed,
     /// The snapshot is of the time before [`Database::reopen`](crate::Database::reopen), and the engine that
     /// it reads with is closed.
     Reopened,
-    /// The database was closed, by [`Database::close`](crate::Database::close).
+    /// The database was closed, by [`Database::close`](crate::Database::close), or the client was.
     Closed,
     /// The handle was opened by the process that this one was forked from. Only that process can use it. A copy of it
     /// answers only what needs no lock: path, scheme, max distance, least similarity, sketch size, and the counts of

@@ -5,8 +5,8 @@ use std::collections::hash_map::Entry;
 use std::path::Path;
 
 use super::corpus::Corpus;
-use crate::error::{Error, Result};
-use crate::ingest::lines_of;
+use crate::error::Result;
+use crate::ingest::{Stop, TextLines};
 
 /// Which labels mean that two documents are the same, and which that they are different. Other labels judge
 /// nothing.
@@ -110,33 +110,20 @@ impl Labels {
     /// similarity or, without a header, an unknown label; if two lines judge a pair otherwise; or if no pair is of two
     /// documents of the corpus.
     pub fn read(path: &Path, corpus: &Corpus, judgements: &Judgements) -> Result<Self> {
-        Self::from_lines(lines_of(path)?, corpus, judgements).map_err(|(line, reason)| {
-            Error::Input {
-                source_name: path.display().to_string(),
-                line,
-                reason,
-            }
-        })
+        Self::from_lines(TextLines::open(path, Stop::default())?, corpus, judgements)
     }
 
-    fn from_lines(
-        lines: impl Iterator<Item = std::io::Result<String>>,
-        corpus: &Corpus,
-        judgements: &Judgements,
-    ) -> Result<Self, (Option<u64>, String)> {
+    fn from_lines(mut lines: TextLines, corpus: &Corpus, judgements: &Judgements) -> Result<Self> {
         let mut labels = Self::default();
         let mut columns = None;
         let mut seen = HashMap::new();
-        for (number, line) in (1..).zip(lines) {
-            let line = line.map_err(|error| at(number, format!("it cannot be read: {error}")))?;
-            let fields: Vec<&str> = line.trim_end_matches('\r').split('\t').collect();
-            if line.trim().is_empty() {
-                continue;
-            }
+        while let Some(line) = lines.next_line()? {
+            let number = lines.number();
+            let fields: Vec<&str> = line.trim_end_matches(['\n', '\r']).split('\t').collect();
             let columns = match &columns {
                 Some(columns) => columns,
                 None => {
-                    let found = Columns::find(&fields).map_err(|reason| at(number, reason))?;
+                    let found = Columns::find(&fields).map_err(|reason| lines.failed(reason))?;
                     let columns = columns.insert(found);
                     if columns.has_header {
                         labels.has_j4 = columns.j4.is_some();
@@ -145,17 +132,18 @@ impl Labels {
                     columns
                 }
             };
-            let (keys, label, j4) = columns.read(&fields).map_err(|reason| at(number, reason))?;
+            let (keys, label, j4) = columns
+                .read(&fields)
+                .map_err(|reason| lines.failed(reason))?;
             let same = if label.is_empty() {
                 Some(true)
             } else {
                 judgements.judge(label)
             };
             if same.is_none() && !columns.has_header {
-                return Err(at(
-                    number,
-                    format!("the label {label:?} is neither one of same nor one of different"),
-                ));
+                return Err(lines.failed(format!(
+                    "the label {label:?} is neither one of same nor one of different"
+                )));
             }
             let [Some(a), Some(b)] = keys.map(|key| corpus.index(key.as_bytes())) else {
                 let first_is_known = corpus.index(keys[0].as_bytes()).is_some();
@@ -165,10 +153,7 @@ impl Labels {
             };
             if a == b {
                 let key = keys[0];
-                return Err(at(
-                    number,
-                    format!("a document is paired with itself: {key:?}"),
-                ));
+                return Err(lines.failed(format!("a document is paired with itself: {key:?}")));
             }
             let pair = Labelled {
                 a: a.min(b),
@@ -182,8 +167,7 @@ impl Labels {
                     if same != before {
                         let (here, there) = (in_words(same), in_words(before));
                         let [a, b] = keys;
-                        return Err(at(
-                            number,
+                        return Err(lines.failed(
                             format!(
                                 "{a:?} and {b:?} are {here} here, and {there} in line {line}; keep one of the two"
                             ),
@@ -197,17 +181,13 @@ impl Labels {
                 }
             }
         }
-        labels.checked()
-    }
-
-    fn checked(self) -> Result<Self, (Option<u64>, String)> {
-        match (self.pairs.first(), self.unknown_keys.first()) {
-            (Some(_), _) => Ok(self),
-            (None, Some((line, key))) => Err((
+        match (labels.pairs.first(), labels.unknown_keys.first()) {
+            (Some(_), _) => Ok(labels),
+            (None, Some((line, key))) => Err(lines.failed_at(
                 Some(*line),
                 format!("no pair is of two of the documents; the first unknown key is {key:?}"),
             )),
-            (None, None) => Err((None, "it has no pairs".to_owned())),
+            (None, None) => Err(lines.failed_at(None, "it has no pairs")),
         }
     }
 
@@ -275,11 +255,6 @@ fn in_words(same: Option<bool>) -> &'static str {
         Some(false) => "different",
         None => "not judged",
     }
-}
-
-/// What is wrong with a line.
-fn at(line: u64, reason: String) -> (Option<u64>, String) {
-    (Some(line), reason)
 }
 
 /// Where the fields of a line are.
@@ -359,18 +334,23 @@ fn similarity(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
 
-    fn labels(text: &str) -> Result<Labels, (Option<u64>, String)> {
+    fn labels(text: &str) -> Result<Labels> {
         let corpus = Corpus::from_texts(&["a", "b", "c"]);
-        Labels::from_lines(
-            text.lines().map(|line| Ok(line.to_owned())),
-            &corpus,
-            &Judgements::default(),
-        )
+        Labels::from_lines(TextLines::of(text), &corpus, &Judgements::default())
+    }
+
+    /// The line that cannot be read, and why.
+    fn refused(text: &str) -> Option<(Option<u64>, String)> {
+        match labels(text).err()? {
+            Error::Input { line, reason, .. } => Some((line, reason)),
+            error => Some((None, error.to_string())),
+        }
     }
 
     #[test]
-    fn columns_are_found_by_name_or_by_place() -> Result<(), (Option<u64>, String)> {
+    fn columns_are_found_by_name_or_by_place() -> Result<()> {
         let named = labels(
             "label\tid_b\tid_a\tj4\nsame\t0\t2\t0.75\ncross\t0\t1\t0.5\ncross\t1\t0\t0.5\n",
         )?;
@@ -403,8 +383,7 @@ mod tests {
     /// The first line used to win, and nothing was said.
     #[test]
     fn lines_that_contradict_are_told() {
-        let told = |text: &str| labels(text).err();
-        assert_eq!(told("0\t1\tsame\n1\t0\tduplicate\n"), None);
+        assert_eq!(refused("0\t1\tsame\n1\t0\tduplicate\n"), None);
         let head = "id_a\tid_b\tlabel\n";
         for (first, second, here, there) in [
             ("same", "no", "different", "the same"),
@@ -416,7 +395,7 @@ mod tests {
             let reason = format!(
                 "\"1\" and \"0\" are {here} here, and {there} in line 2; keep one of the two"
             );
-            assert_eq!(told(&text), Some((Some(4), reason)));
+            assert_eq!(refused(&text), Some((Some(4), reason)));
         }
     }
 
@@ -435,11 +414,8 @@ mod tests {
             ("id_a\tid_b\tlabel\n0\t1\t\n", Some(2)),
         ];
         for (text, line) in bad {
-            assert_eq!(
-                labels(text).err().map(|(line, _)| line),
-                Some(line),
-                "{text:?}"
-            );
+            let refused = refused(text).map(|(line, _)| line);
+            assert_eq!(refused, Some(line), "{text:?}");
         }
     }
 }

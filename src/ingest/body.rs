@@ -120,6 +120,12 @@ fn unpacked(
             packed != Packed::Zlib || (is_unharmed && (attempt.has_ended || !declared.is_empty()));
         if is_sure {
             return match attempt.damage {
+                None if attempt.unpacked.is_empty() && !attempt.has_ended => Err(Reason::Warc {
+                    problem: format!(
+                        "its page is packed with {}, and was cut before anything of it can be unpacked",
+                        packed.name()
+                    ),
+                }),
                 None => Ok(Some((packed, attempt.unpacked))),
                 Some(error) => {
                     let name = packed.name();

@@ -221,6 +221,9 @@ fn is_control(character: char) -> bool {
     character.is_control() && !is_space || matches!(character as u32 & 0xffff, 0xfffe | 0xffff)
 }
 
+/// The bytes that vote for an encoding together.
+const LEAST_OF_VOTE: usize = 96;
+
 /// The encoding that the letters and their order speak for.
 fn guessed(bytes: &[u8]) -> &'static Encoding {
     let sample = &*sample_of(bytes);
@@ -228,10 +231,10 @@ fn guessed(bytes: &[u8]) -> &'static Encoding {
     if !guess.is_single_byte() && decode_and_count(guess, sample).1 == 0 {
         return guess;
     }
-    // One byte that does not fit excludes an encoding of several bytes from a guess, so parts of the page vote.
+    // One byte that does not fit excludes an encoding from a guess, so parts of the page vote.
     let mut votes: Vec<(&'static Encoding, usize)> = Vec::new();
     let mut all = 0;
-    for part in parts_of(sample, (sample.len() / 8).max(256)) {
+    for part in parts_of(sample, (sample.len() / 8).max(LEAST_OF_VOTE)) {
         let encoding = guess_of(part);
         let weight = part.iter().filter(|byte| !byte.is_ascii()).count();
         all += weight;
@@ -241,7 +244,12 @@ fn guessed(bytes: &[u8]) -> &'static Encoding {
         }
     }
     for (encoding, weight) in votes {
-        if weight * 3 >= all * 2 && weight > 0 && !encoding.is_single_byte() {
+        if weight * 3 < all * 2 || weight == 0 {
+            continue;
+        }
+        // All letters together say more than their parts, unless few bytes have kept an encoding from them.
+        let strays = decode_and_count(encoding, sample).1;
+        if !encoding.is_single_byte() || strays > 0 && strays * 50 <= all {
             return encoding;
         }
     }

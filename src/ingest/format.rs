@@ -164,7 +164,7 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
         InputFormat::Text
     } else if name_ends(&name, &[".jsonl", ".ndjson", ".json"]) || begins_object(shown) {
         InputFormat::Jsonl
-    } else if name_ends(&name, &[".tsv"]) || is_table {
+    } else if name_ends(&name, &[".tsv", ".tab"]) || is_table {
         InputFormat::Tsv
     } else {
         InputFormat::Text
@@ -179,10 +179,12 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
             _ if is_named_text => None,
             Kind::Xml => Some(UNREAD_XML),
             _ => kind_of_mail(beginning).or_else(|| match shown.strip_prefix(b"[") {
-                Some(rest) if begins_object(rest.trim_ascii_start()) => kind_of_json(shown),
+                Some(rest) if begins_item(rest.trim_ascii_start()) => kind_of_json(shown),
                 _ => None,
             }),
         }),
+        // A browser may save a page as mail with parts.
+        InputFormat::Text if is_page && !is_markup => kind_of_mail(beginning),
         _ => None,
     };
     match problem {
@@ -206,16 +208,15 @@ pub(super) fn not_readable(path: &Path, reason: &str) -> Error {
     }
 }
 
-/// The name of a file in small letters, without the ending of gzip.
+/// The name of a file in small letters, without what says that it is packed.
 fn plain_name(path: &Path) -> String {
     let name = path
         .file_name()
         .map(|name| name.to_string_lossy().to_lowercase())
         .unwrap_or_default();
-    name.strip_suffix(".gz")
-        .or_else(|| name.strip_suffix(".zst"))
-        .unwrap_or(&name)
-        .to_owned()
+    let packed = [".gz", ".zst", ".gzip", ".zstd", ".bgz"];
+    let plain = packed.iter().find_map(|ending| name.strip_suffix(ending));
+    plain.unwrap_or(&name).to_owned()
 }
 
 fn name_ends(name: &str, endings: &[&str]) -> bool {
@@ -287,6 +288,45 @@ const HTML: &[&[u8]] = &[
     b"<h6",
     b"<form",
     b"<blockquote",
+    b"<em",
+    b"<strong",
+    b"<i",
+    b"<u",
+    b"<small",
+    b"<big",
+    b"<abbr",
+    b"<address",
+    b"<cite",
+    b"<li",
+    b"<dt",
+    b"<dd",
+    b"<tr",
+    b"<td",
+    b"<th",
+    b"<tbody",
+    b"<thead",
+    b"<caption",
+    b"<button",
+    b"<input",
+    b"<label",
+    b"<select",
+    b"<picture",
+    b"<video",
+    b"<audio",
+    b"<object",
+    b"<embed",
+    b"<map",
+    b"<details",
+    b"<dialog",
+    b"<fieldset",
+    b"<template",
+    b"<time",
+    b"<mark",
+    b"<marquee",
+    b"<nobr",
+    b"<hgroup",
+    b"<search",
+    b"<noframes",
 ];
 
 const DOCUMENT_TYPE: &[u8] = b"<!doctype";
@@ -320,8 +360,8 @@ pub(super) fn kind_of_bytes(bytes: &[u8]) -> Kind {
     if has_root(&lower, XML) {
         return Kind::Xml;
     }
-    let named = lower.strip_prefix(DOCUMENT_TYPE).unwrap_or_default();
-    let is_html = begins_with_tag(named.trim_ascii_start(), b"html");
+    // A document type of another name is hardly ever one of XML without a declaration.
+    let is_html = lower.starts_with(DOCUMENT_TYPE) || begins_with_own_tag(&lower);
     if is_html || lower.starts_with(b"<!--") || HTML.iter().any(|tag| begins_with_tag(&lower, tag))
     {
         return Kind::Html;
@@ -334,12 +374,36 @@ pub(super) fn kind_of_bytes(bytes: &[u8]) -> Kind {
     }
 }
 
+/// Whether the root of XML is that of a page, with a declaration of XML or without.
+pub(super) fn has_html_root(bytes: &[u8]) -> bool {
+    let lower = beginning_of(bytes).trim_ascii_start().to_ascii_lowercase();
+    has_root(&lower, &[b"<html"])
+}
+
+/// Whether the tag of an element begins here that a page defines itself: its name has a hyphen.
+fn begins_with_own_tag(lower: &[u8]) -> bool {
+    let Some([first, rest @ ..]) = lower.strip_prefix(b"<") else {
+        return false;
+    };
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
+    let end = rest.iter().position(|byte| !is_of_name(byte));
+    let name = &rest[..end.unwrap_or(rest.len())];
+    first.is_ascii_alphabetic()
+        && name.contains(&b'-')
+        && begins_with_tag(lower, &lower[..name.len() + 2])
+}
+
 /// The first bytes in an encoding that is like ASCII: without a mark, and of UTF-16 in UTF-8.
 fn beginning_of(bytes: &[u8]) -> Cow<'_, [u8]> {
     if let Some(rest) = bytes.strip_prefix(UTF_8_MARK) {
         return Cow::Borrowed(&rest[..rest.len().min(WITHIN)]);
     }
-    let beginning = &bytes[..bytes.len().min(WITHIN)];
+    let mut beginning = &bytes[..bytes.len().min(WITHIN)];
+    if beginning.trim_ascii().is_empty() {
+        // Some programs write many empty lines before a page.
+        let rest = bytes.trim_ascii_start();
+        beginning = &rest[..rest.len().min(WITHIN)];
+    }
     let marked = Encoding::for_bom(beginning).map(|(encoding, _)| encoding);
     match marked.or_else(|| wide_without_mark(beginning)) {
         Some(encoding) => Cow::Owned(encoding.decode(beginning).0.into_owned().into_bytes()),
@@ -406,6 +470,11 @@ fn is_fingerprints(beginning: &[u8]) -> bool {
     tab > 0 && digits.len() == 16 && digits.iter().all(u8::is_ascii_hexdigit)
 }
 
+/// Whether an object or a text in an array of JSON begins here.
+fn begins_item(bytes: &[u8]) -> bool {
+    begins_object(bytes) || bytes.starts_with(b"\"")
+}
+
 /// Whether an object of JSON begins here, as far as the next byte tells. Texts may begin with a brace too, such as
 /// those of wikis and of templates.
 fn begins_object(bytes: &[u8]) -> bool {
@@ -449,7 +518,7 @@ mod tests {
             ("<!doctypehtml><meta charset=utf-8>", Kind::Html),
             ("<!DOCTYPE  html>", Kind::Html),
             ("<!DOCTYPE\r\n\thtml\n>", Kind::Html),
-            ("<!DOCTYPE htmlish>", Kind::Text),
+            ("<!DOCTYPE htmlish>", Kind::Html),
             ("<html/>", Kind::Html),
             ("<br/>Some", Kind::Html),
             ("<meta charset=utf-8>", Kind::Html),
@@ -485,6 +554,14 @@ mod tests {
             ("<!-- <rss> --><p>Some", Kind::Html),
             ("<!-- <rss>", Kind::Html),
             ("<docs>", Kind::Text),
+            ("<!DOCTYPE>\n<p>", Kind::Html),
+            ("<em>Some</em>", Kind::Html),
+            ("<app-root></app-root>", Kind::Html),
+            ("<my-list class='a'>", Kind::Html),
+            ("<anna> hello", Kind::Text),
+            ("<a@b.example> wrote", Kind::Text),
+            ("<-- there", Kind::Text),
+            ("<a-b", Kind::Text),
             ("", Kind::Text),
             ("a\0b", Kind::Binary),
         ] {

@@ -62,13 +62,27 @@ fn not_json(text: &str, start: usize, error: &serde_json::Error) -> Reason {
                 "`{word}` is no number of JSON; write `null` in its place (Python: `json.dumps(…, \
                  allow_nan=False)` finds it)"
             ),
-            None => problem.to_owned(),
+            // The parser repeats a text that is none of its fields.
+            None => shortened(problem),
         },
     };
     Reason::Json {
         problem,
         column: start + error.column(),
     }
+}
+
+/// A text for a message: its beginning and its end, if it is long.
+fn shortened(text: &str) -> String {
+    const MOST: usize = 200;
+    const END: usize = 40;
+    let count = text.chars().count();
+    if count <= MOST {
+        return text.to_owned();
+    }
+    let begin = text.chars().take(MOST - END);
+    let end = text.chars().skip(count - END);
+    begin.chain(['…']).chain(end).collect()
 }
 
 /// What stands in a line where the parser stopped, if it is one of the words that some programs write for numbers that
@@ -467,7 +481,8 @@ impl<'l> Fields<'l> {
             None => String::new(),
         };
         // Whatever is there is no reason to reject a document, which does not need it.
-        let group = self.group.and_then(|group| group.text("group").ok());
+        let group = self.group.and_then(|group| group.key("group").ok());
+        let group = group.and_then(|group| String::from_utf8(group).ok());
         Ok(Parsed {
             key,
             content,

@@ -53,6 +53,7 @@ mod resuming;
 mod stamp;
 mod stored_bytes;
 mod stored_records;
+mod text_lines;
 pub(crate) mod timestamps;
 mod unpacked;
 #[cfg(test)]
@@ -79,12 +80,11 @@ pub(crate) use {
     format::Cut,
     input::Input,
     numbered_key::{NumberedKey, RecordId},
-    stored_bytes::{Stop, Stoppable},
+    stored_bytes::Stop,
     stored_records::StoredRecords,
+    text_lines::TextLines,
     unpacked::Packing,
 };
-#[cfg(feature = "eval")]
-pub(crate) use {opening::lines_of, record::Page};
 
-#[cfg(feature = "cli")]
-pub(crate) use opening::unpacked;
+#[cfg(feature = "eval")]
+pub(crate) use record::Page;

@@ -456,30 +456,3 @@ impl Opener<'_> {
         Ok(None)
     }
 }
-
-/// What is stored, unpacked if it is packed with gzip or zstd. Content of another kind is an error that names it.
-#[cfg(feature = "cli")]
-pub(crate) fn unpacked(stored: Stored) -> io::Result<impl io::Read + use<>> {
-    let mut content = Unpacked::new(stored, false)?;
-    let beginning = content.peek(|bytes| bytes.len() >= SAMPLE_BYTES || bytes.contains(&b'\n'))?;
-    match kind_of(beginning).or_else(|| kind_of_wide_lines(beginning)) {
-        Some(kind) => Err(io::Error::other(kind)),
-        None => Ok(content),
-    }
-}
-
-/// The lines of a text that is no input of records, such as a list of labels. Opened like an input.
-#[cfg(feature = "eval")]
-pub(crate) fn lines_of(path: &Path) -> Result<impl Iterator<Item = io::Result<String>> + use<>> {
-    let options = ReadOptions::new().format(InputFormat::Tsv);
-    if !is_stdin(path) {
-        readable_bytes(path, &options)?;
-    }
-    let opener = Opener {
-        path,
-        options: &options,
-        progress: &Progress::new(None),
-    };
-    let opened = opener.open(None, None)?;
-    Ok(io::BufRead::lines(io::BufReader::new(opened.content)))
-}

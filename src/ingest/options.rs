@@ -49,6 +49,8 @@ pub struct ReadOptions {
     /// Whether a rank that is no list of whole numbers counts as none. Fields of this name may mean something else to
     /// others.
     pub(crate) odd_ranks_are_none: bool,
+    /// When records were seen that have no time (Unix seconds). `None` for the time when each of them is read.
+    pub(super) undated: Option<i64>,
     directory: Option<PathBuf>,
     /// Says whether nobody wants the rest.
     pub(super) stop: Stop,
@@ -68,6 +70,7 @@ impl Default for ReadOptions {
             hashes_texts: false,
             ignored: Vec::new(),
             odd_ranks_are_none: false,
+            undated: None,
             directory: None,
             stop: Stop::default(),
         }
@@ -75,6 +78,11 @@ impl Default for ReadOptions {
 }
 
 impl ReadOptions {
+    /// Whether the format of each input is found out.
+    pub(crate) fn detects_format(&self) -> bool {
+        self.format == InputFormat::Auto
+    }
+
     /// The defaults.
     pub fn new() -> Self {
         Self::default()

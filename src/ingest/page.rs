@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use super::encoding::{decoded, is_wide_text};
-use super::format::{Kind, is_mostly_binary, kind_by_name, kind_of_bytes};
+use super::format::{Kind, has_html_root, is_mostly_binary, kind_by_name, kind_of_bytes};
 use super::parsed::Content;
 use super::rejected::Reason;
 use super::unreadable::kind_of;
@@ -132,23 +132,48 @@ impl SaidKind {
             "text/xml" => Self::Xml { is_text: true },
             "application/xml" => Self::Xml { is_text: false },
             "unknown/unknown" | "application/unknown" => Self::Unknown,
-            // Servers that mean a page, or a program that writes one.
-            "text/htm"
-            | "text/xhtml"
-            | "text/x-html"
-            | "text/x-server-parsed-html"
-            | "text/php"
-            | "text/asp"
-            | "application/html"
-            | "application/xhtml" => Self::Unknown,
+            // Servers that mean a page.
+            "application/html" | "application/xhtml" => Self::Unknown,
             "application/octet-stream"
             | "binary/octet-stream"
             | "application/force-download"
             | "application/x-download" => Self::Download,
-            _ if kind == "text" => Self::Text,
+            _ if kind == "text" && is_plain(name) => Self::Text,
+            // A page, or a program that writes one, or what nobody knows.
+            _ if kind == "text" => Self::Unknown,
             _ => Self::Other,
         })
     }
+}
+
+/// Whether texts of this subtype are no pages, even if they begin as one: their tags are to be read.
+fn is_plain(subtype: &str) -> bool {
+    const PLAIN: [&str; 22] = [
+        "plain",
+        "css",
+        "csv",
+        "markdown",
+        "javascript",
+        "ecmascript",
+        "jscript",
+        "typescript",
+        "coffeescript",
+        "json",
+        "jsx",
+        "less",
+        "calendar",
+        "vcard",
+        "vtt",
+        "rtf",
+        "richtext",
+        "enriched",
+        "troff",
+        "uri-list",
+        "tab-separated-values",
+        "cache-manifest",
+    ];
+    let is_own = subtype.starts_with("x-") && !subtype.contains("html");
+    PLAIN.contains(&subtype) || is_own || subtype.starts_with("vnd.")
 }
 
 /// Whether a word may be a half of a type. In quotes or brackets, or behind the name of the field, is none.
@@ -182,7 +207,7 @@ pub(super) fn content(page: &[u8], said: &Said) -> Result<Option<Content>, Reaso
         (SaidKind::Html, _) => Kind::Html,
         (SaidKind::Xhtml, _) => Kind::Xhtml,
         (SaidKind::Text, _) => Kind::Text,
-        (SaidKind::Xml { .. }, Kind::Xhtml) => Kind::Xhtml,
+        (SaidKind::Xml { .. }, _) if has_html_root(page) => Kind::Xhtml,
         (SaidKind::Xml { is_text: true }, _) => Kind::Text,
         (SaidKind::Unknown, Kind::Xml | Kind::Binary) if said.is_file => Kind::Text,
         (SaidKind::Unknown, found) => found,
@@ -284,7 +309,21 @@ mod tests {
                 xhtml,
                 Some(Content::Xhtml(xhtml.to_owned())),
             ),
+            (
+                "application/xml",
+                "<html xmlns='http://www.w3.org/1999/xhtml'>",
+                Some(Content::Xhtml(
+                    "<html xmlns='http://www.w3.org/1999/xhtml'>".to_owned(),
+                )),
+            ),
+            ("text/xml", html, Some(Content::Xhtml(html.to_owned()))),
+            (
+                "application/xml",
+                "<!-- a --><HTML>",
+                Some(Content::Xhtml("<!-- a --><HTML>".to_owned())),
+            ),
             ("application/xml", "<rss>", None),
+            ("application/xml", "<p>html", None),
             ("text/xml", "<rss>", text("<rss>")),
             (
                 "application/xhtml+xml",

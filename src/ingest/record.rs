@@ -98,6 +98,7 @@ impl Record {
         match parsed {
             Ok(None) => Ok(None),
             Ok(Some(mut parsed)) => {
+                parsed.seen = parsed.seen.or(options.undated);
                 // A copy of the file has another path.
                 if options.hashes_texts && is_named_by_path(format) {
                     parsed.key = None;

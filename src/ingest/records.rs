@@ -21,7 +21,7 @@ use crate::database::Snapshot;
 use crate::error::{Error, Result};
 use crate::parallel;
 use crate::source::{Reached, Source};
-use crate::text::{Scheme, Unit};
+use crate::text::Scheme;
 
 /// The records of some inputs, in order.
 ///
@@ -184,6 +184,11 @@ impl Records {
         &self.options
     }
 
+    /// Sets when records were seen that have no time (Unix seconds). Otherwise that depends on how fast they are read.
+    pub(crate) fn date_undated(&mut self, seen: i64) {
+        self.options.undated = Some(seen);
+    }
+
     /// The paths of the inputs: those that were given, with the files of directories in their place.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths
@@ -228,10 +233,7 @@ impl Records {
                 None => {}
             }
         }
-        Ok(match self.options.unit {
-            Unit::Document => Scheme::default(),
-            Unit::Paragraph | Unit::Sentence => Scheme::MinwiseShort1,
-        })
+        Ok(self.options.unit.suitable_scheme())
     }
 
     /// Reads the next chunk of records. All cores parse the records and apply `turn` to them. Empty at the

@@ -213,7 +213,15 @@ pub enum Reason {
 }
 
 /// The fields without which a record is still a document.
-const CAN_BE_IGNORED: &[&str] = &["seen", "time", "rank", "scope", "payload", "payload_base64"];
+const CAN_BE_IGNORED: &[&str] = &[
+    "seen",
+    "time",
+    "repeats",
+    "rank",
+    "scope",
+    "payload",
+    "payload_base64",
+];
 
 impl Reason {
     /// There is no content where no fields are.

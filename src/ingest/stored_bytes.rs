@@ -258,17 +258,12 @@ impl Stop {
         if self.0.is_none() {
             return Box::new(file);
         }
-        Box::new(self.reader(file))
-    }
-
-    /// A reader of an opened file, until nobody wants the rest.
-    pub(crate) fn reader(&self, file: File) -> Stoppable {
         let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
-        Stoppable {
+        Box::new(Stoppable {
             file,
             waits: !is_file,
             stop: self.clone(),
-        }
+        })
     }
 
     /// The standard input of the process, until nobody wants the rest.
@@ -303,8 +298,7 @@ impl fmt::Debug for Stop {
 }
 
 /// A file that is read until nobody wants the rest.
-#[derive(Debug)]
-pub(crate) struct Stoppable {
+struct Stoppable {
     file: File,
     /// Whether the next bytes may have to be waited for.
     waits: bool,

@@ -67,12 +67,21 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
         "is a Parquet file, which is read from the disk, by a program built with `--features cli,parquet`",
     ),
     (
-        b"PARE",
-        "is an encrypted Parquet file, which is not read; write it without encryption",
-    ),
-    (
         b"ARROW1\0\0",
         "is an Arrow file; write its rows as JSON Lines",
+    ),
+    (
+        b"\xff\xff\xff\xff",
+        "is a stream of Arrow, as in data sets of Hugging Face; write its rows as JSON Lines or Parquet",
+    ),
+    (b"Obj\x01", "is an Avro file; write its rows as JSON Lines"),
+    (
+        b"!<arch>\n",
+        "is an archive of ar; unpack it, for example with `ar x`",
+    ),
+    (
+        b"\x1e{",
+        "is a sequence of JSON texts (RFC 7464); take out the bytes 0x1E, so that it is JSON Lines",
     ),
     (
         b"\xff\xfe\0\0",
@@ -107,8 +116,6 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"\x1a\x45\xdf\xa3", "is a film (Matroska, WebM)"),
     (b"OggS\0", "is sound or a film (Ogg)"),
     (b"MThd\0\0\0\x06", "is music (MIDI)"),
-    (b"wOFF", "is a font"),
-    (b"wOF2", "is a font"),
     (b"\0\x01\0\0", "is a font"),
     (b"OTTO\0", "is a font"),
     (b"ttcf\0", "is a font"),
@@ -134,6 +141,33 @@ const WEAK_BEGINNINGS: &[(&[u8], &str)] = &[
     (b"FWS", "is a film (Flash)"),
     (b"CWS", "is a film (Flash)"),
     (b"MZ", "is a program (of Windows)"),
+    (
+        b"PARE",
+        "is an encrypted Parquet file, which is not read; write it without encryption",
+    ),
+    (b"wOFF", "is a font"),
+    (b"wOF2", "is a font"),
+    (b"ORC", "is an ORC file; write its rows as JSON Lines"),
+    (
+        b"SEQ",
+        "is a sequence file of Hadoop; write its records as JSON Lines",
+    ),
+    (
+        b"\x80\x02",
+        "is a pickle of Python; write its objects as JSON Lines",
+    ),
+    (
+        b"\x80\x03",
+        "is a pickle of Python; write its objects as JSON Lines",
+    ),
+    (
+        b"\x80\x04",
+        "is a pickle of Python; write its objects as JSON Lines",
+    ),
+    (
+        b"\x80\x05",
+        "is a pickle of Python; write its objects as JSON Lines",
+    ),
 ];
 
 /// What the names of the first entries in zip archives tell of them.

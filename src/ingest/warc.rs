@@ -268,9 +268,12 @@ pub(super) fn copy_record(
 /// Whether bytes hold a whole record, and the beginning of what is behind it.
 pub(super) fn holds_record(bytes: &[u8]) -> bool {
     let (header, body) = WarcHeader::split(without_blank_bytes(bytes));
-    header
+    let length = header
         .length()
-        .is_some_and(|length| body.len() as u64 > length)
+        .and_then(|length| usize::try_from(length).ok());
+    let rest = length.and_then(|length| body.get(length..));
+    // Where the record ends is seen by what is behind it. Without that, more is waited for.
+    rest.is_some_and(|rest| behind(rest, false).is_some())
 }
 
 /// A record that was cut out.
@@ -542,7 +545,7 @@ impl<'c> Cutter<'c> {
             return self.too_long(header + at).map(Err);
         }
         let bytes = self.look(whole + 16)?;
-        for end in [whole + 1, whole + 2] {
+        for end in whole..=whole + 2 {
             if ends_record(bytes.get(end..).unwrap_or_default()) {
                 return Ok(Ok(end));
             }

@@ -33,6 +33,12 @@ pub(super) fn parse_warc(
     let is_http = own_type.contains("application/http") || header.is_of_type("response");
     let split = if is_http { Head::split(body) } else { None };
     let (head, sent) = match split {
+        Some((head, _)) if (200..300).contains(&head.status) && head.has_page => {
+            return Err(Reason::Warc {
+                problem: "no blank line ends its HTTP head, so where its page begins is not known"
+                    .to_owned(),
+            });
+        }
         Some((head, sent)) if (200..300).contains(&head.status) => (head, sent),
         Some(_) => return Ok(None),
         None if own_type.contains("application/http") && is_of_http(body) => {
@@ -126,10 +132,23 @@ fn seen_at(header: &WarcHeader<'_>, head: &Head<'_>) -> Result<Option<i64>, Reas
     let Some(date) = answered.or(header.text("Date")) else {
         return Ok(None);
     };
-    match jiff::fmt::rfc2822::parse(date.trim()) {
-        Ok(time) => Ok(Some(time.timestamp().as_second())),
-        Err(_) => Ok(None),
+    Ok(parse_http_date(date.trim()))
+}
+
+/// The Unix seconds of a date of HTTP, in each of its forms (RFC 9110, 5.6.7).
+fn parse_http_date(date: &str) -> Option<i64> {
+    const OLD_FORMS: [&str; 3] = [
+        "%A, %d-%b-%y %H:%M:%S GMT",
+        "%a, %d-%b-%Y %H:%M:%S GMT",
+        "%a %b %e %H:%M:%S %Y",
+    ];
+    if let Ok(time) = jiff::fmt::rfc2822::parse(date) {
+        return Some(time.timestamp().as_second());
     }
+    let times = OLD_FORMS
+        .iter()
+        .map(|form| jiff::civil::DateTime::strptime(form, date));
+    times.flatten().next().map(seconds_in_utc)
 }
 
 /// The Unix seconds of a date of a record.
@@ -142,7 +161,8 @@ fn parse_time(text: &str) -> Option<i64> {
 /// `2009-03-65` is the 6th of March. `None` if the day may be that of a month.
 fn with_day_of_month(text: &str) -> Option<String> {
     const LAST_OF_MONTH: i64 = 31;
-    let (date, time) = text.split_at(text.find(['T', 't', ' '])?);
+    let end = text.find(['T', 't', ' ']).unwrap_or(text.len());
+    let (date, time) = text.split_at(end);
     let (month, day) = date.rsplit_once('-')?;
     let day: i64 = day.parse().ok()?;
     let first: jiff::civil::Date = format!("{month}-01").parse().ok()?;
@@ -200,6 +220,8 @@ struct Head<'b> {
     /// The number that tells what became of the request, such as 200.
     status: u16,
     fields: Vec<(&'b [u8], Cow<'b, [u8]>)>,
+    /// Whether no blank line ends it, and what looks like a page stands among its lines.
+    has_page: bool,
 }
 
 impl<'b> Head<'b> {
@@ -223,15 +245,21 @@ impl<'b> Head<'b> {
         let mut head = Self {
             status: status_of(line)?,
             fields: Vec::new(),
+            has_page: false,
         };
+        // Its lines end in carriage returns alone.
+        let is_one_line = line.trim_ascii().contains(&b'\r');
         while !rest.is_empty() {
             let (line, behind) = split_line(rest);
             rest = behind;
-            if line.is_empty() {
+            // Some servers write white space there, or two carriage returns.
+            if line.trim_ascii().is_empty() {
+                head.has_page = false;
                 break;
             }
             head.add(line);
         }
+        head.has_page |= is_one_line;
         Some((head, rest))
     }
 
@@ -242,8 +270,12 @@ impl<'b> Head<'b> {
                 value.to_mut().push(b' ');
                 value.to_mut().extend_from_slice(line.trim_ascii());
             }
-        } else if let Some(colon) = memchr::memchr(b':', line) {
-            let name = line[..colon].trim_ascii();
+            return;
+        }
+        let colon = memchr::memchr(b':', line);
+        let name = line[..colon.unwrap_or(line.len())].trim_ascii();
+        self.has_page |= line.contains(&b'<') && !is_field_name(name);
+        if let Some(colon) = colon {
             let value = line[colon + 1..].trim_ascii();
             self.fields.push((name, Cow::Borrowed(value)));
         }
@@ -278,6 +310,12 @@ impl<'b> Head<'b> {
         }
         words
     }
+}
+
+/// Whether bytes may be the name of a field (RFC 9110, 5.1).
+fn is_field_name(name: &[u8]) -> bool {
+    let may_stand = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    !name.is_empty() && name.iter().all(may_stand)
 }
 
 /// A line without its end, and what is behind.
@@ -338,6 +376,7 @@ mod tests {
             ("201609191234", "2016-09-19T12:34:00Z"),
             ("2016-12-31T23:59:60Z", "2016-12-31T23:59:59Z"),
             ("2009-03-65T08:43:19-0800", "2009-03-06T16:43:19Z"),
+            ("2009-03-65", "2009-03-06T00:00:00Z"),
             ("2008-10-294T05:21:46-0700", "2008-10-20T12:21:46Z"),
             ("2008-12-366 00:00:00", "2008-12-31T00:00:00Z"),
             ("2009-01-31T00:00:00Z", "2009-01-31T00:00:00Z"),
@@ -380,6 +419,15 @@ mod tests {
             Ok(Some(9))
         );
         assert_eq!(seen("", b"HTTP/2 200"), Ok(None));
+        for date in [
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+            "Sunday, 06-Nov-94 08:49:37 GMT",
+            "Sun, 06-Nov-1994 08:49:37 GMT",
+            "Sun Nov  6 08:49:37 1994",
+        ] {
+            let head = format!("HTTP/1.1 200\r\nDate: {date}\r\n\r\n");
+            assert_eq!(seen("", head.as_bytes()), Ok(Some(784_111_777)), "{date}");
+        }
         assert!(
             seen("WARC-Date: soon\r\n", answer)
                 .is_err_and(|reason| reason.contains("WARC-Date \"soon\""))

@@ -12,7 +12,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
 use crate::error::{Error, Result};
-use crate::files::{Existing, NewFile, directory_of, open_if_file};
+use crate::files::{Existing, NewFile, already_exists, directory_of, open_if_file};
 
 /// What is done with a file that stands there, as callers say it.
 pub(super) fn existing(replace: bool) -> Existing {
@@ -41,9 +41,7 @@ impl Output {
         // What is no Parquet is seen before the work.
         let may_stand = is_parquet(path) || path.symlink_metadata().is_err();
         if existing == Existing::Refuse && !may_stand {
-            return Err(Error::AlreadyExists {
-                path: path.to_owned(),
-            });
+            return Err(already_exists(path));
         }
         // The caller's progress may change the directory of the process.
         let path = std::path::absolute(path).map_err(Error::io(path))?;

@@ -15,7 +15,9 @@
 //! | `checking` | whether all sets and the documents agree |
 //!
 //! Above them are `write`, `read`, `postings`, `crowds`, `scope_names`, `expiry`, `snapshot` and `store`, for the
-//! rest of the crate. `numbers`, `sizes` and `known_sketches` are small parts that the upper floors use.
+//! rest of the crate. `names_in_use` has the sources that somebody reads now, `salvage` reads damaged files without the
+//! engine, and `planting` makes wrong rows for tests of the check. `numbers`, `sizes` and `known_sketches` are small
+//! parts that the upper floors use.
 
 mod blocks;
 mod checking;

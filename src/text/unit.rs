@@ -6,6 +6,7 @@ use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::html::{Syntax, visible_paragraphs};
+use super::scheme::Scheme;
 
 /// What gets a fingerprint of its own: a whole document, each of its paragraphs or each of its sentences.
 ///
@@ -50,6 +51,15 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// The scheme that suits its texts.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn suitable_scheme(self) -> Scheme {
+        match self {
+            Self::Document => Scheme::default(),
+            Self::Paragraph | Self::Sentence => Scheme::MinwiseShort1,
+        }
+    }
+
     /// The units of a plain text, in order, without the white space around them. A paragraph or a sentence
     /// without any letter or digit is left out.
     ///

@@ -1,16 +1,17 @@
 //! Lines of a dump: its header and its documents.
 
-use super::{CreateOptions, Header, Line, SketchSize, Value, document, document_fields, next_line};
+use std::str;
+
+use super::{CreateOptions, Header, Line, SketchSize, Value, document, document_fields};
 
 /// Any bytes as lines of a dump. A document that is read is the same if it is dumped again.
 pub(crate) fn dump(bytes: &[u8]) {
     let mut options = CreateOptions::new();
-    let mut input = bytes;
-    let mut lines = 0;
-    while let Some(Ok(line)) = next_line(&mut input) {
-        lines += 1;
-        assert!(lines <= bytes.len());
-        if let Ok(header) = serde_json::from_str::<Header>(&line)
+    for line in bytes.split(|&byte| byte == b'\n') {
+        let Ok(line) = str::from_utf8(line) else {
+            return;
+        };
+        if let Ok(header) = serde_json::from_str::<Header>(line)
             && let Ok(Some(named)) = header.create_options()
         {
             options = named;
@@ -19,7 +20,7 @@ pub(crate) fn dump(bytes: &[u8]) {
             &options,
             &CreateOptions::new().sketch_size(SketchSize::Bytes32),
         ] {
-            let Ok(read) = document(&line, options) else {
+            let Ok(read) = document(line, options) else {
                 continue;
             };
             let dumped = Value::Object(document_fields(&read)).to_string();
@@ -29,6 +30,6 @@ pub(crate) fn dump(bytes: &[u8]) {
                 "{again:?}"
             );
         }
-        _ = serde_json::from_str::<Line>(&line);
+        _ = serde_json::from_str::<Line>(line);
     }
 }

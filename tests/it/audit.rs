@@ -146,8 +146,12 @@ fn what_a_cleaning_has_made_is_proven_in_every_format() -> TestResult {
         let totals = Ran::from(command.arg("--json").output()?)
             .expect(0)
             .last()?;
-        for inputs in [&[][..], std::slice::from_ref(&input)] {
-            let report = audited(&output, &list, inputs, &of_both)?
+        let packed_list = folder.file(&format!("{name}.gz"), gzip(&fs::read(&list)?)?)?;
+        for (inputs, list) in [
+            (&[][..], &packed_list),
+            (std::slice::from_ref(&input), &list),
+        ] {
+            let report = audited(&output, list, inputs, &of_both)?
                 .expect(0)
                 .object()?;
             assert_eq!(report["proven"], true, "{name}");
@@ -165,6 +169,57 @@ fn what_a_cleaning_has_made_is_proven_in_every_format() -> TestResult {
         }
     }
     assert!(removed.len() > 100);
+    Ok(())
+}
+
+/// A copy was read in the format that its own name and content tell, and refuted.
+#[test]
+fn a_copy_is_read_as_its_inputs_whatever_its_name_is() -> TestResult {
+    let folder = Folder::new()?;
+    let mut random = Random::new(7);
+    let texts: Vec<String> = (0..60).map(|_| random.text(20)).collect();
+    let tabs: Vec<String> = (1..)
+        .zip(&texts)
+        .map(|(i, text)| format!("{i}\t{text}\n"))
+        .collect();
+    let lines: Vec<String> = (1..)
+        .zip(&texts)
+        .map(|(i, text)| line(&i.to_string(), text))
+        .collect();
+    for (input, content) in [("in.tsv", tabs.concat()), ("in.jsonl", lines.concat())] {
+        let input = folder.file(input, content)?;
+        for name in [
+            "clean",
+            "clean.txt",
+            "clean.part",
+            "clean.tsv",
+            "clean.jsonl",
+        ] {
+            let output = folder.path(name);
+            let list = folder.path("removed");
+            run!("dedup", &input, "-o", &output, "--removed", &list).expect(0);
+            run!("audit", &output, "--removed", &list, "--input", &input).expect(0);
+            fs::remove_file(&output)?;
+            fs::remove_file(&list)?;
+        }
+    }
+    Ok(())
+}
+
+/// Texts have no keys but their paths. A record that names itself was taken for the kept one that equals it.
+#[test]
+fn no_record_is_its_own_survivor() -> TestResult {
+    let folder = Folder::new()?;
+    let tree = folder.path("tree");
+    fs::create_dir(&tree)?;
+    for name in ["a.txt", "b.txt"] {
+        fs::write(tree.join(name), text(1, 0))?;
+    }
+    let (output, list, ran) = cleaned(&folder, "tree/", std::slice::from_ref(&tree), &[])?;
+    ran.expect(0);
+    let told = fs::read_to_string(&list)?;
+    fs::write(&list, told.replace("a.txt", "b.txt"))?;
+    run!("audit", &output, "--removed", &list).expect(1);
     Ok(())
 }
 

@@ -428,9 +428,9 @@ fn a_bad_dump_is_refused_with_its_line_and_leaves_nothing() -> TestResult {
             "it ends after 1 document, and its header says 2",
         ),
         (
-            format!("{header}\n{}\n", "x".repeat(2 << 20)),
+            format!("{header}\n{}\n", "x".repeat(17 << 20)),
             2,
-            "longer than any document",
+            "longer than any line",
         ),
     ] {
         let input = folder.file("dump.jsonl", input)?;

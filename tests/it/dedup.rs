@@ -250,7 +250,9 @@ fn several_inputs_get_into_one_file_or_into_a_directory() -> TestResult {
     assert_eq!(fs::read_to_string(&output)?, survivors(&lines, &removed));
     let directory = folder.path("two/");
     fs::create_dir(&directory)?;
-    run!("dedup", &first, &second, "-o", &directory).expect(0);
+    // The first under another name is the same input.
+    let named_otherwise = directory.join("../a.tsv");
+    run!("dedup", &first, &second, named_otherwise, "-o", &directory).expect(0);
     let both = [directory.join("a.tsv"), directory.join("b.tsv")];
     let [a, b] = [fs::read_to_string(&both[0])?, fs::read_to_string(&both[1])?];
     let end = if removed.contains(&100) { "" } else { "\n" };

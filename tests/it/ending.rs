@@ -252,9 +252,32 @@ struct Printed {
     steps: Vec<u64>,
 }
 
-/// Writes equal records into a pipe, at most ten a second, each with the beginning of the next, since that is how
+/// A record of fingerprints.
+fn fingerprint_record(number: u64) -> String {
+    format!("key-{number}\t00000000000000ff\n")
+}
+
+/// A record of a web archive.
+fn archive_record(number: u64) -> String {
+    let page = format!(
+        "<p>{}",
+        "The lighthouse was built long ago and is open on Sundays. ".repeat(3)
+    );
+    format!(
+        "WARC/1.0\r\nWARC-Type: resource\r\nWARC-Target-URI: key-{number}\r\nContent-Type: text/html\r\n\
+         Content-Length: {}\r\n\r\n{page}\r\n\r\n",
+        page.len()
+    )
+}
+
+/// Writes equal records into a pipe, at most ten a second, each with so many bytes of the next, since that is how
 /// programs with a buffer write. Ends when the reader has printed three times without a pause in what it reads.
-fn write_until_printed(mut pipe: impl std::io::Write, printed: &Path) -> std::io::Result<Printed> {
+fn write_until_printed(
+    mut pipe: impl std::io::Write,
+    printed: &Path,
+    record: fn(u64) -> String,
+    ahead: usize,
+) -> std::io::Result<Printed> {
     let begun = Instant::now();
     let mut seen = Printed {
         lines: 0,
@@ -262,9 +285,9 @@ fn write_until_printed(mut pipe: impl std::io::Write, printed: &Path) -> std::io
     };
     let mut rest = String::new();
     for number in 1.. {
-        let line = format!("key-{number}\t00000000000000ff\n");
-        pipe.write_all(format!("{rest}{}", &line[..5]).as_bytes())?;
-        rest = line[5..].to_owned();
+        let next = record(number);
+        pipe.write_all(format!("{rest}{}", &next[..ahead]).as_bytes())?;
+        rest = next[ahead..].to_owned();
         pipe.flush()?;
         let lines = std::fs::read_to_string(printed)?.lines().count() as u64;
         if lines > seen.lines {
@@ -284,19 +307,30 @@ fn write_until_printed(mut pipe: impl std::io::Write, printed: &Path) -> std::io
 /// A busy machine makes the second longer, but not each time. So the least of three counts.
 #[test]
 fn of_a_steady_stream_all_but_the_last_second_is_stored_and_printed_before_a_kill() -> TestResult {
-    for extra in [&[][..], &["--source", "crawl"], &["--batch", "3"]] {
+    let lines = fingerprint_record as fn(u64) -> String;
+    let streams = [
+        (lines, 5, &["--input-format", "fingerprints"][..]),
+        (
+            lines,
+            5,
+            &["--input-format", "fingerprints", "--source", "crawl"],
+        ),
+        (
+            lines,
+            5,
+            &["--input-format", "fingerprints", "--batch", "3"],
+        ),
+        // Where a record of an archive ends is seen by what is behind it.
+        (archive_record, 0, &["--input-format", "warc"]),
+        (archive_record, 3, &[]),
+        (archive_record, 90, &[]),
+    ];
+    for (record, ahead, extra) in streams {
         let folder = Folder::new()?;
         let (path, printed) = (folder.path("d.simdb"), folder.path("printed"));
         let mut ingest = simdb();
         ingest
-            .args([
-                "ingest",
-                "--input-format",
-                "fingerprints",
-                "--print",
-                "--limit",
-                "1",
-            ])
+            .args(["ingest", "--print", "--limit", "1"])
             .args(extra);
         ingest
             .arg(&path)
@@ -305,7 +339,7 @@ fn of_a_steady_stream_all_but_the_last_second_is_stored_and_printed_before_a_kil
             .stderr(Stdio::null());
         let mut child = ingest.stdin(Stdio::piped()).spawn()?;
         let pipe = child.stdin.take().ok_or("standard input is a pipe")?;
-        let seen = write_until_printed(pipe, &printed)?;
+        let seen = write_until_printed(pipe, &printed, record, ahead)?;
         child.kill()?;
         child.wait()?;
         let least = seen.steps.iter().min().ok_or("nothing was printed")?;

@@ -94,6 +94,14 @@ fn a_link_that_leads_nowhere_is_told_with_what_is_missing() -> TestResult {
     for command in [
         vec![OsStr::new("ingest"), link.as_os_str(), input.as_os_str()],
         vec![OsStr::new("serve"), link.as_os_str()],
+        vec![OsStr::new("create"), link.as_os_str()],
+        vec![OsStr::new("get"), link.as_os_str(), OsStr::new("k")],
+        vec![
+            OsStr::new("dedup"),
+            input.as_os_str(),
+            OsStr::new("-o"),
+            link.as_os_str(),
+        ],
     ] {
         let ran = simdb().args(command).output()?;
         Ran::from(ran)

@@ -77,7 +77,7 @@ fn plan_prints_the_choice_and_what_serves_which_use() -> TestResult {
     };
     assert_eq!(
         (others("minwise-1", 8), others("minwise-1", 12)),
-        (Some(0.0), Some(80.0))
+        (Some(0.0), Some(40.0))
     );
     Ok(())
 }

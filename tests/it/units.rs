@@ -265,6 +265,34 @@ fn a_document_that_comes_again_has_only_its_new_units() -> TestResult {
     Ok(())
 }
 
+/// Sentences of four to seven words were left out, and the fingerprints of others were none of the database.
+#[test]
+fn units_have_the_fingerprints_of_a_new_database() -> TestResult {
+    let folder = Folder::new()?;
+    let text =
+        "a\tSchools stay closed until Friday. Nobody was hurt by the water at all last night.\n";
+    let input = folder.file("s.tsv", text)?;
+    run!(
+        "ingest",
+        folder.path("d.simdb"),
+        &input,
+        "--unit",
+        "sentence"
+    )
+    .expect(0);
+    let mut stored = Vec::new();
+    for line in run!("dump", folder.path("d.simdb")).expect(0).json()? {
+        if let (Some(key), Some(fingerprint)) = (line["key"].as_str(), line["fingerprint"].as_str())
+        {
+            stored.push(format!("{fingerprint}\t{key}"));
+        }
+    }
+    let printed = run!("fingerprint", &input, "--unit", "sentence").expect(0);
+    assert_eq!(printed.out.lines().collect::<Vec<_>>(), stored);
+    assert_eq!(stored.len(), 2);
+    Ok(())
+}
+
 #[test]
 fn what_cannot_be_cut_is_rejected() -> TestResult {
     let folder = Folder::new()?;

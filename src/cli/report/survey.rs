@@ -85,7 +85,7 @@ impl<'a> Survey<'a> {
         let (all, without) = samples.counts();
         if without > 0 {
             remarks.push(format!(
-                "The words of {without} of {} are not shown, since the texts are not known. `--texts FILE` names a file \
+                "No words are shown of {without} of {}, since the texts are not known. `--texts FILE` names a file \
                  with keys and texts; without it, the payloads of the documents are taken for their texts.",
                 counted(all, "sample pair")
             ));

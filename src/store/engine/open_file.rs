@@ -13,7 +13,7 @@ use super::guard::{Guarded, engine_error, guarded};
 use super::storage::Lent;
 use super::tables::{self, Tables};
 use crate::error::{Error, Holder, Result};
-use crate::files::{NewFile, is_same_file};
+use crate::files::{NewFile, is_same_file, leads_nowhere};
 use crate::planted::planted;
 use crate::process::{Kept, PerProcess, Process};
 
@@ -142,9 +142,9 @@ fn open_error(path: &Path) -> impl Fn(DatabaseError) -> Error {
 
 pub(super) fn not_opened(path: &Path, source: io::Error) -> Error {
     match source.kind() {
-        io::ErrorKind::NotFound => Error::NotFound {
+        io::ErrorKind::NotFound => leads_nowhere(path).unwrap_or(Error::NotFound {
             path: path.to_owned(),
-        },
+        }),
         _ => Error::io(path)(source),
     }
 }
