@@ -121,7 +121,7 @@ impl SaidKind {
     /// What a type says, in lower case. `None` if it is none.
     fn parse(essence: &str) -> Option<Self> {
         let (kind, name) = essence.split_once('/')?;
-        if !is_token(kind) || !is_token(name) || essence == "*/*" {
+        if !is_token(kind.as_bytes()) || !is_token(name.as_bytes()) || essence == "*/*" {
             return None;
         }
         Some(match essence {
@@ -176,10 +176,10 @@ fn is_plain(subtype: &str) -> bool {
     PLAIN.contains(&subtype) || is_own || subtype.starts_with("vnd.")
 }
 
-/// Whether a word may be a half of a type. In quotes or brackets, or behind the name of the field, is none.
-fn is_token(word: &str) -> bool {
-    let may_stand = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !word.is_empty() && word.bytes().all(may_stand)
+/// Whether a word may be the name of a field or a half of a type (RFC 9110, 5.6.2). In quotes or brackets is none.
+pub(super) fn is_token(word: &[u8]) -> bool {
+    let may_stand = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    !word.is_empty() && word.iter().all(may_stand)
 }
 
 /// The parts of a field between separators that do not stand in quotes.

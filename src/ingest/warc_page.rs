@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use super::body;
-use super::page::{self, Said};
+use super::page::{self, Said, is_token};
 use super::parsed::Parsed;
 use super::rejected::Reason;
 use super::timestamps::{parse_rfc3339, seconds_in_utc};
@@ -274,7 +274,7 @@ impl<'b> Head<'b> {
         }
         let colon = memchr::memchr(b':', line);
         let name = line[..colon.unwrap_or(line.len())].trim_ascii();
-        self.has_page |= line.contains(&b'<') && !is_field_name(name);
+        self.has_page |= line.contains(&b'<') && !is_token(name);
         if let Some(colon) = colon {
             let value = line[colon + 1..].trim_ascii();
             self.fields.push((name, Cow::Borrowed(value)));
@@ -310,12 +310,6 @@ impl<'b> Head<'b> {
         }
         words
     }
-}
-
-/// Whether bytes may be the name of a field (RFC 9110, 5.1).
-fn is_field_name(name: &[u8]) -> bool {
-    let may_stand = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    !name.is_empty() && name.iter().all(may_stand)
 }
 
 /// A line without its end, and what is behind.

@@ -434,7 +434,7 @@ fn what_only_has_the_name_of_a_parquet_file_or_is_encrypted_is_told() -> TestRes
     run!("ingest", &database, folder.file("text.parquet", "a\n")?)
         .expect(2)
         .says("does not begin as one");
-    let encrypted = folder.file("secret.parquet", b"PARE....PARE")?;
+    let encrypted = folder.file("secret.parquet", b"PARE\0\0\0\0....PARE")?;
     run!("ingest", &database, &encrypted)
         .expect(2)
         .says("is an encrypted Parquet file");
