@@ -247,9 +247,12 @@ fn guessed(bytes: &[u8]) -> &'static Encoding {
         if weight * 3 < all * 2 || weight == 0 {
             continue;
         }
+        if !encoding.is_single_byte() {
+            return encoding;
+        }
         // All letters together say more than their parts, unless few bytes have kept an encoding from them.
         let strays = decode_and_count(encoding, sample).1;
-        if !encoding.is_single_byte() || strays > 0 && strays * 50 <= all {
+        if strays > 0 && strays * 50 <= all {
             return encoding;
         }
     }

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use super::format::InputFormat;
+#[cfg(feature = "cli")]
+use super::rejected::CAN_BE_IGNORED;
 use super::stored_bytes::Stop;
 use crate::text::Unit;
 
@@ -164,17 +166,7 @@ impl ReadOptions {
     /// Only the fields that name and make a document are read, so no record is rejected for another one.
     #[cfg(feature = "cli")]
     pub(crate) fn only_content(self) -> Self {
-        [
-            "seen",
-            "time",
-            "repeats",
-            "rank",
-            "scope",
-            "payload",
-            "payload_base64",
-        ]
-        .into_iter()
-        .fold(self, Self::ignore_field)
+        CAN_BE_IGNORED.into_iter().fold(self, Self::ignore_field)
     }
 
     /// The directory in which relative paths begin. Default: the current directory of the process.

@@ -213,7 +213,7 @@ pub enum Reason {
 }
 
 /// The fields without which a record is still a document.
-const CAN_BE_IGNORED: &[&str] = &[
+pub(super) const CAN_BE_IGNORED: [&str; 7] = [
     "seen",
     "time",
     "repeats",

@@ -152,23 +152,13 @@ const WEAK_BEGINNINGS: &[(&[u8], &str)] = &[
         b"SEQ",
         "is a sequence file of Hadoop; write its records as JSON Lines",
     ),
-    (
-        b"\x80\x02",
-        "is a pickle of Python; write its objects as JSON Lines",
-    ),
-    (
-        b"\x80\x03",
-        "is a pickle of Python; write its objects as JSON Lines",
-    ),
-    (
-        b"\x80\x04",
-        "is a pickle of Python; write its objects as JSON Lines",
-    ),
-    (
-        b"\x80\x05",
-        "is a pickle of Python; write its objects as JSON Lines",
-    ),
+    (b"\x80\x02", PICKLE),
+    (b"\x80\x03", PICKLE),
+    (b"\x80\x04", PICKLE),
+    (b"\x80\x05", PICKLE),
 ];
+
+const PICKLE: &str = "is a pickle of Python; write its objects as JSON Lines";
 
 /// What the names of the first entries in zip archives tell of them.
 const ZIP_ENTRIES: &[(&[u8], &str)] = &[

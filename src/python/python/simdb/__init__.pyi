@@ -121,7 +121,7 @@ def open(
 def connect(path: _Path, *, timeout: float = 5.0, start: bool = False) -> Client:
     """Connects to the process that has a database open and serves it.
 
-    With `start`, one is started if there is none: `python -m simdb serve --until-idle 60`. Waits up to `timeout`
+    With `start`, one is started if there is none: `python -P -m simdb serve --until-idle 60`. Waits up to `timeout`
     seconds for it, then raises NotServedError.
     """
 
