@@ -19,14 +19,21 @@
 //!   - the hehs ه ہ (`PersianNormalizer`), ھ ە (`SoraniNormalizer`, of ە at the end of a word; the normaliser of Hazm
 //!     everywhere). In Urdu, ھ is a letter of its own, but where a text has ه, nothing says which is meant;
 //!   - the teh marbutas ة ۃ: Hazm takes the second and `ArabicNormalizer` the first for a heh. They are one here, but
-//!     no heh;
-//!   - the two rows of Arabic digits (`DecimalDigitFilter`; one weight in the collation of Unicode).
+//!     no heh.
+//! * The decimal digits of all scripts (Lucene's `DecimalDigitFilter`; one weight in the collation of Unicode).
+//! * The radicals of Han characters that have codes of their own, with which programs fill texts of PDF files, and the
+//!   characters that they are (`EquivalentUnifiedIdeograph.txt`).
+//! * Letters of India for one: ऱ and र, of which the first is also written as the second with a joiner where a virama
+//!   follows (Lucene's `HindiNormalizer`), and ஶ and ஸ, which look the same in the sign ஶ்ரீ (the core specification
+//!   of Unicode, on Tamil).
+//! * The Armenian ligature և and its two letters, of which the second is ւ or, in capitals of today's spelling, Վ.
 //! * What the default table of the Unicode Collation Algorithm (`allkeys.txt`) holds equal but for the third level,
 //!   that of capitals and variants: a Malayalam chillu and its consonant with a virama, a Bengali khanda ta and ta with
 //!   a virama, a Yiddish digraph and its two letters. With a joiner, which is not seen, the former are how a chillu and
 //!   a khanda ta were written before they were encoded (Lucene's `IndicNormalizer` composes them). So a chillu is also
-//!   one with a consonant whose virama is seen, though a few words differ in nothing else.
-//! * A tatweel and the lajanyalan of N'Ko only stretch a word. `allkeys.txt` ignores both.
+//!   one with a consonant whose virama is seen, though a few words differ in nothing else. A virama behind a chillu
+//!   is none of its own: so the conjunct of ന and റ is written that looks as it sounds.
+//! * A tatweel, the lajanyalan of N'Ko and the nirugu of Mongolian only stretch a word. `allkeys.txt` ignores all three.
 
 use std::borrow::Cow;
 
@@ -185,6 +192,8 @@ fn fold(c: char) -> char {
 struct Folding {
     /// The last character that is no mark, folded.
     base: char,
+    /// Whether the last character was a chillu.
+    is_behind_chillu: bool,
 }
 
 impl Folding {
@@ -199,14 +208,20 @@ impl Folding {
         if properties.has(Property::Dropped) {
             return [None; 2];
         }
-        if properties.class() == Class::Mark && is_lost_on(self.base, c) {
+        let is_behind_chillu = std::mem::take(&mut self.is_behind_chillu);
+        let is_doubled = is_behind_chillu && c == MALAYALAM_VIRAMA;
+        if is_doubled || properties.class() == Class::Mark && is_lost_on(self.base, c) {
             return [None; 2];
         }
         if let Some((first, second)) = two_letters(c) {
             self.base = first;
+            self.is_behind_chillu = second == MALAYALAM_VIRAMA;
             return [Some(first), Some(second)];
         }
-        let folded = fold(c);
+        let folded = match fold(c) {
+            '\u{57e}' if self.base == '\u{565}' => '\u{582}',
+            folded => folded,
+        };
         if Properties::new(folded).class() != Class::Mark {
             self.base = folded;
         }
@@ -218,6 +233,8 @@ impl Folding {
 const fn is_lost_on(base: char, mark: char) -> bool {
     match base {
         'i' | 'j' => mark == '\u{307}',
+        // A nukta on ra.
+        '\u{930}' => mark == '\u{93c}',
         // Grave, acute, circumflex, tilde, macron, breve, diaeresis, inverted breve, psili, dasia, perispomeni.
         '\u{370}'..='\u{3ff}' => matches!(
             mark,
@@ -234,9 +251,10 @@ const fn is_lost_on(base: char, mark: char) -> bool {
     }
 }
 
+const MALAYALAM_VIRAMA: char = '\u{d4d}';
+
 /// The letters that one is written for.
 const fn two_letters(c: char) -> Option<(char, char)> {
-    const MALAYALAM_VIRAMA: char = '\u{d4d}';
     Some(match c {
         'ß' | 'ẞ' => ('s', 's'),
         '\u{5f0}' => ('\u{5d5}', '\u{5d5}'),
@@ -318,6 +336,24 @@ mod tests {
             "ȘTIINŢĂ",
         ]);
         assert_one(&["അവൻ", "അവന്\u{200d}"]);
+        assert_one(&[
+            "\u{d28}\u{d4d}\u{d31}",
+            "\u{d7b}\u{d4d}\u{d31}",
+            "\u{d7b}\u{d31}",
+        ]);
+        assert_one(&["ऱ्या", "र्\u{200d}या", "\u{930}\u{93c}\u{94d}या"]);
+        assert_one(&["ஶ்ரீ", "ஸ்ரீ"]);
+        assert_one(&["長民食青西 母龟", "⻑⺠⻝⻘⻄ ⺟⻳"]);
+        assert_one(&[
+            "2026 3",
+            "٢٠٢٦ ٣",
+            "۲۰۲۶ ۳",
+            "२०२६ ३",
+            "২০২৬ ৩",
+            "๒๐๒๖ ๓",
+            "２０２６ ３",
+        ]);
+        assert_one(&["ᠮᠣᠩᠭᠣᠯ", "ᠮᠣᠩ\u{180a}ᠭᠣᠯ"]);
         assert_one(&["\u{9ce}", "\u{9a4}\u{9cd}\u{200d}"]);
         assert_one(&["ייִד װ", "ײִד וו"]);
     }
@@ -336,7 +372,8 @@ mod tests {
             "ΑΘΗΝΑΙ ΑΙΔΗΣ ΜΑΪΟΣ",
             "Αθήναι ΑΙΔΗΣ ΜΑΙΟΣ",
         ]);
-        assert_one(&["և", "եւ", "ԵՒ"]);
+        assert_one(&["և", "եւ", "ԵՒ", "ԵՎ", "եվ"]);
+        assert_one(&["Երևան", "ԵՐԵՎԱՆ"]);
         assert_one(&["i\u{307}\u{301} į\u{307} j\u{307}", "Í Į J"]);
         assert_one(&["ŉ ǰ ﬁ ǆ", "ʼN J\u{30c} FI Ǆ", "ʼn ǰ Fi ǅ"]);
         for c in ('\0'..=char::MAX).filter(|&c| Properties::new(c).has(Property::Assigned)) {
@@ -354,7 +391,7 @@ mod tests {
         fn normalising_piece_by_piece_equals_the_whole(
             text in concat!(
                 "([a-cA-CiIjJst ]|[\u{300}-\u{30f}\u{323}-\u{328}\u{345}]|[éÅﬁＡ가中文，々\u{3099}か]|[άᾴΐΣİıßẞșţ]",
-                "|[\u{ad}\u{200b}-\u{200d}\u{640}\u{fe0f}\u{e0065}]|[يیکهۀ\u{654}\u{64b}ൻണ\u{d4d}ײ]",
+                "|[\u{ad}\u{200b}-\u{200d}\u{640}\u{fe0f}\u{e0065}]|[يیکهۀ\u{654}\u{64b}ൻണ\u{d4d}ײ]|[ऱर\u{93c}\u{94d}ՎվեԵ๓⻑]",
                 "|[\u{1100}-\u{1105}\u{1161}-\u{1165}\u{11a8}-\u{11ac}]|\\PC){0,40}"
             ),
         ) {
@@ -393,7 +430,7 @@ mod tests {
                 digest.update(normalize(&beside).as_bytes());
             }
         }
-        assert_eq!(format!("{:016x}", digest.digest()), "2c767fe97e3d1a85");
+        assert_eq!(format!("{:016x}", digest.digest()), "9adc4b82bc8b1965");
     }
 
     /// U+0378 has no character in the version that the schemes have.
@@ -438,7 +475,7 @@ mod tests {
             }
             assert_eq!(fold(folded), folded, "{c:?}");
         }
-        assert_eq!(changed, 1325);
+        assert_eq!(changed, 2108);
     }
 
     #[test]
@@ -455,7 +492,8 @@ mod tests {
             ('ک', 'ك'),
             ('ی', 'ي'),
             ('ى', 'ي'),
-            ('۴', '٤'),
+            ('۴', '4'),
+            ('४', '4'),
         ] {
             assert_eq!(fold(c), folded);
         }

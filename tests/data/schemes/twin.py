@@ -18,8 +18,10 @@ import unicodedata
 from xxhash import xxh3_64_intdigest as xxh3
 
 HERE = pathlib.Path(__file__).resolve().parent
-RUNS = (HERE.parents[2] / "src/text/unicode/ranges.rs").read_text("utf-8").partition("RUNS")[2].partition("];")[0]
+TABLES = (HERE.parents[2] / "src/text/unicode/ranges.rs").read_text("utf-8")
+RUNS = TABLES.partition("RUNS")[2].partition("];")[0]
 RUNS = [int(number, 16) for number in re.findall("0x([0-9A-F]+)", RUNS)]
+RADICALS = re.findall(r"\(0x(2E[0-9A-F]{2}), 0x(2E[0-9A-F]{2}), 1, (-?\d+)\)", TABLES)
 PARTING, MARK, WORD, KATAKANA, SINGLE = range(5)
 DROPPED, ASSIGNED = 0x08, 0x40
 
@@ -29,9 +31,11 @@ SEEDS |= dict.fromkeys(("minwise-1", "minwise-short-1"), 0x73696D6462000002)
 
 VIRAMA = "\u0d4d"
 FOLDS = {"ı": "i", "\u0326": "\u0327", "ى": "ي", "ی": "ي", "ک": "ك", "ھ": "ه", "ہ": "ه", "ە": "ه", "ۃ": "ة"}
-FOLDS |= {chr(0x6F0 + digit): chr(0x660 + digit) for digit in range(10)}
+FOLDS |= {chr(code): chr(code + int(more)) for a, b, more in RADICALS for code in range(int(a, 16), int(b, 16) + 1)}
+FOLDS |= {"ஶ": "ஸ"}
 FOLDS |= {"װ": "וו", "ױ": "וי", "ײ": "יי", "ৎ": "\u09a4\u09cd"}
-FOLDS |= {old: new + VIRAMA for old, new in zip("ൔൕൖൺൻർൽൾൿ", "മയഴണനരലളക")}
+CHILLUS = dict(zip("ൔൕൖൺൻർൽൾൿ", "മയഴണനരലളക"))
+FOLDS |= {old: new + VIRAMA for old, new in CHILLUS.items()}
 LOST_ON_GREEK = "\u0300\u0301\u0302\u0303\u0304\u0306\u0308\u0311\u0313\u0314\u0342"
 
 
@@ -45,16 +49,24 @@ def kind(character):
 
 
 def is_lost(mark, letter):
-    return letter in ("i", "j") and mark == "\u0307" or "\u0370" <= letter <= "\u03ff" and mark in LOST_ON_GREEK
+    of_i, of_ra = letter in ("i", "j") and mark == "\u0307", letter == "\u0930" and mark == "\u093c"
+    return of_i or of_ra or "\u0370" <= letter <= "\u03ff" and mark in LOST_ON_GREEK
 
 
 def folded(piece):
     """A piece of a text without characters that the version of Unicode does not have."""
-    letter, result = "", ""
+    letter, result, before = "", "", ""
     for character in unicodedata.normalize("NFKD", "".join(c for c in piece if not properties(c) & DROPPED)):
-        if properties(character) & DROPPED or letter and kind(character) == MARK and is_lost(character, letter):
+        if properties(character) & DROPPED:
             continue
-        fold = FOLDS.get(character) or character.casefold()
+        before, behind = character, before
+        is_doubled = character == VIRAMA and behind in CHILLUS
+        if is_doubled or letter and kind(character) == MARK and is_lost(character, letter):
+            continue
+        digit = unicodedata.decimal(character, None)
+        fold = FOLDS.get(character) or (character.casefold() if digit is None else str(digit))
+        if letter == "ե" and fold == "վ":
+            fold = "ւ"
         letter = fold[0] if kind(fold[0]) != MARK else letter
         result += fold
     return unicodedata.normalize("NFC", result)
