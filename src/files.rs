@@ -611,7 +611,22 @@ fn names_of_mode(_mode: u32) -> tempfile::Builder<'static, 'static> {
 
 fn with_name(directory: &Path, mode: u32) -> io::Result<(File, TempPath)> {
     ask("create")?;
-    Ok(names_of_mode(mode).tempfile_in(directory)?.into_parts())
+    let made = names_of_mode(mode).tempfile_in(directory);
+    Ok(made.map_err(without_temporary_name)?.into_parts())
+}
+
+/// The error of the system behind one of tempfile. That names the file, of which nobody has heard, and hides the number
+/// by which an advice is found.
+fn without_temporary_name(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    let Some((reason, _)) = text.split_once(" at path ") else {
+        return error;
+    };
+    let number = reason.rsplit_once("(os error ");
+    match number.and_then(|(_, number)| number.trim_end_matches(')').parse().ok()) {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => io::Error::new(error.kind(), reason.to_owned()),
+    }
 }
 
 /// A file without a name, which can get one later. `None` if the system or the file system has no such

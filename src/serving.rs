@@ -24,7 +24,7 @@ const RUN: RunCommand = |request, _, _| refuse(request);
 
 /// The answer to a command where there is none.
 #[cfg(all(unix, any(test, not(feature = "cli"))))]
-fn refuse(request: &Request) -> std::result::Result<u8, String> {
+fn refuse(request: &Request) -> Result<u8, String> {
     let arguments = request.arguments()?;
     let command = arguments.first().map(|name| name.display());
     Err(match command {
@@ -186,8 +186,8 @@ mod tests {
 
     /// A program that embeds simdb may do without the commands.
     #[test]
-    fn a_command_is_refused_by_a_program_without_commands()
-    -> std::result::Result<(), Box<dyn std::error::Error>> {
+    fn a_command_is_refused_by_a_program_without_commands() -> Result<(), Box<dyn std::error::Error>>
+    {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("d.simdb");
         let database = Database::create(&path, &CreateOptions::new())?;

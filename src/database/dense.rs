@@ -7,7 +7,7 @@ use super::database::Database;
 use super::options::CreateOptions;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::store::Store;
+use crate::store::build;
 
 impl Database {
     /// Builds a database at `path`, where nothing may stand yet, from documents with different keys.
@@ -67,18 +67,16 @@ impl Database {
         let settings = options.settings()?;
         let path = path.as_ref();
         // `documents` may change the directory of the process.
-        let path = path::absolute(path).map_err(|source| Error::Io {
-            path: path.to_owned(),
-            source: source.into(),
-        })?;
+        let path = path::absolute(path).map_err(Error::io(path))?;
         options.open.ensure_new_can_be_served(&path)?;
         let (_, sizes) = options.open.limits();
-        Store::build(
+        let documents = documents.into_iter();
+        build(
             &path,
             &settings,
-            documents.into_iter(),
+            documents,
             memory_bytes,
-            sizes,
+            &sizes,
             &mut progress,
         )?;
         Self::open(path, &options.open)
@@ -116,6 +114,9 @@ impl Database {
     ///
     /// Reads the whole file, and writes and reads back its live documents and rows. The space of the old
     /// file is free when the last snapshot of it is gone.
+    ///
+    /// What queries had in memory of the old file is put in memory of the new one before this returns, while others
+    /// read and write again. At a hundred million documents that takes some seconds.
     pub fn compact(&self, mut progress: impl FnMut(u64, u64) -> ControlFlow<()>) -> Result<()> {
         self.store.compact(None, &mut progress)
     }

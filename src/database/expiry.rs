@@ -91,10 +91,8 @@ impl Snapshot {
             count += 1;
             Error::if_broken(each(document))
         });
-        match listed {
-            Ok(()) | Err(Error::Interrupted) => Ok(count),
-            Err(error) => Err(error),
-        }
+        Error::unless_interrupted(listed)?;
+        Ok(count)
     }
 }
 

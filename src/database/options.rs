@@ -370,7 +370,7 @@ const MOST_RECENT_DOCUMENTS: usize = 100_000_000;
 /// let options = OpenOptions::new().cache(Cache::Bytes(1 << 30)).read_only(true);
 /// let options = OpenOptions::new().cache(Cache::Share(0.5));
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct OpenOptions {
     cache: Cache,
     pub(super) read_only: bool,
@@ -379,20 +379,6 @@ pub struct OpenOptions {
     /// Opened with the database.
     #[cfg(feature = "serve")]
     pub(crate) listener: Option<Listen>,
-}
-
-impl Default for OpenOptions {
-    fn default() -> Self {
-        let sizes = Sizes::default();
-        Self {
-            cache: Cache::default(),
-            read_only: false,
-            recent_documents: None,
-            sizes,
-            #[cfg(feature = "serve")]
-            listener: None,
-        }
-    }
 }
 
 impl OpenOptions {

@@ -122,10 +122,7 @@ impl Database {
             sizes,
         };
         // `progress` may change the directory of the process.
-        let new = path::absolute(&new).map_err(|source| Error::Io {
-            path: new.as_ref().to_owned(),
-            source: source.into(),
-        })?;
+        let new = path::absolute(&new).map_err(Error::io(new.as_ref()))?;
         salvage(damaged.as_ref(), &new, &how, &mut progress)
     }
 }

@@ -20,7 +20,7 @@ use crate::events::{Event, Operation, Watch};
 use crate::metrics::{Tally, Timed};
 use crate::parallel;
 use crate::source::Source;
-use crate::store::{DocumentNumber, Reader, Statistics, Store, StoredSnapshot};
+use crate::store::{DocumentNumber, Reader, Statistics, Store, StoredSnapshot, backup};
 
 /// Of the single queries of a thread, one of this number is timed. A query takes about a microsecond, and looking at
 /// the clock twice would show in it.
@@ -256,7 +256,7 @@ impl Snapshot {
     ) -> Result<()> {
         let stored = self.stored()?;
         let watch = Watch::begin(Operation::Backup, &self.store.path);
-        let copied = stored.backup(path.as_ref(), &self.store.sizes, &mut progress);
+        let copied = backup(stored, path.as_ref(), &self.store.sizes, &mut progress);
         let ((), took) = watch.end(copied)?;
         let documents = stored.reader().counters().documents;
         Event::BackedUp { documents }.report(took);

@@ -24,6 +24,12 @@ pub(crate) enum Count {
     MergedBytes,
     FailedMerges,
     Expired,
+    /// Verdicts, and those of them with a match.
+    Inserted,
+    InsertedDuplicates,
+    Replaced,
+    ReplacedDuplicates,
+    Skipped,
     /// The bytes of blocks and pages of the log that commits have removed.
     FreedBytes,
 }
@@ -51,7 +57,8 @@ pub(crate) struct Meters {
     opened: Instant,
     counts: [AtomicU64; COUNTS],
     times: [Times; TIMED],
-    verdicts: VerdictMeters,
+    /// Verdicts by the distance of the nearest match.
+    nearest: [AtomicU64; DISTANCES],
     queues: Mutex<Vec<Weak<QueueGauge>>>,
 }
 
@@ -61,7 +68,7 @@ impl Meters {
             opened: Instant::now(),
             counts: Default::default(),
             times: Default::default(),
-            verdicts: VerdictMeters::default(),
+            nearest: array::from_fn(|_| AtomicU64::default()),
             queues: Mutex::default(),
         }
     }
@@ -81,7 +88,16 @@ impl Meters {
 
     /// Counts the verdicts of a transaction that was committed.
     pub(crate) fn add_verdicts(&self, verdicts: &Verdicts) {
-        self.verdicts.add(verdicts);
+        self.add(Count::Inserted, verdicts.inserted);
+        self.add(Count::InsertedDuplicates, verdicts.inserted_duplicates);
+        self.add(Count::Replaced, verdicts.replaced);
+        self.add(Count::ReplacedDuplicates, verdicts.replaced_duplicates);
+        self.add(Count::Skipped, verdicts.skipped);
+        for (all, count) in self.nearest.iter().zip(verdicts.nearest) {
+            if count > 0 {
+                all.fetch_add(count, Ordering::Relaxed);
+            }
+        }
     }
 
     /// A gauge for the queue of another writer.
@@ -102,7 +118,7 @@ impl Meters {
             documents_stored: self.count(Count::Stored),
             documents_deleted: self.count(Count::Deleted),
             documents_expired: self.count(Count::Expired),
-            verdicts: self.verdicts.sum(),
+            verdicts: self.verdicts(),
             queries: tallies.sum(Tally::Queries),
             query_matches: tallies.sum(Tally::Matches),
             query_times: self.times[Timed::Query as usize].histogram(),
@@ -133,6 +149,17 @@ impl Meters {
         }
     }
 
+    fn verdicts(&self) -> Verdicts {
+        Verdicts {
+            inserted: self.count(Count::Inserted),
+            inserted_duplicates: self.count(Count::InsertedDuplicates),
+            replaced: self.count(Count::Replaced),
+            replaced_duplicates: self.count(Count::ReplacedDuplicates),
+            skipped: self.count(Count::Skipped),
+            nearest: self.nearest.each_ref().map(load),
+        }
+    }
+
     /// Adds the submissions that wait in the queues of all writers.
     pub(crate) fn add_queued(&self, metrics: &mut Metrics) {
         for queue in self.queues.lock().iter().filter_map(Weak::upgrade) {
@@ -158,62 +185,8 @@ impl QueueGauge {
     }
 }
 
-/// The verdicts of committed transactions.
-#[derive(Debug)]
-struct VerdictMeters {
-    inserted: AtomicU64,
-    inserted_duplicates: AtomicU64,
-    replaced: AtomicU64,
-    replaced_duplicates: AtomicU64,
-    skipped: AtomicU64,
-    /// By the distance of the nearest match.
-    nearest: [AtomicU64; DISTANCES],
-}
-
-impl Default for VerdictMeters {
-    fn default() -> Self {
-        Self {
-            inserted: AtomicU64::default(),
-            inserted_duplicates: AtomicU64::default(),
-            replaced: AtomicU64::default(),
-            replaced_duplicates: AtomicU64::default(),
-            skipped: AtomicU64::default(),
-            nearest: array::from_fn(|_| AtomicU64::default()),
-        }
-    }
-}
-
 fn load(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
-}
-
-impl VerdictMeters {
-    fn add(&self, verdicts: &Verdicts) {
-        let each = [
-            (&self.inserted, verdicts.inserted),
-            (&self.inserted_duplicates, verdicts.inserted_duplicates),
-            (&self.replaced, verdicts.replaced),
-            (&self.replaced_duplicates, verdicts.replaced_duplicates),
-            (&self.skipped, verdicts.skipped),
-        ];
-        let nearest = self.nearest.iter().zip(verdicts.nearest);
-        for (all, count) in each.into_iter().chain(nearest) {
-            if count > 0 {
-                all.fetch_add(count, Ordering::Relaxed);
-            }
-        }
-    }
-
-    fn sum(&self) -> Verdicts {
-        Verdicts {
-            inserted: load(&self.inserted),
-            inserted_duplicates: load(&self.inserted_duplicates),
-            replaced: load(&self.replaced),
-            replaced_duplicates: load(&self.replaced_duplicates),
-            skipped: load(&self.skipped),
-            nearest: self.nearest.each_ref().map(load),
-        }
-    }
 }
 
 /// The number of lines that belong to one thread at a time.

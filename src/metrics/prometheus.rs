@@ -29,41 +29,51 @@ impl Metrics {
             text: String::new(),
             label,
         };
-        self.add_documents(&mut text);
-        self.add_queries(&mut text);
-        self.add_writing(&mut text);
-        self.add_merging(&mut text);
-        self.add_memory(&mut text);
+        self.add_all(&mut text);
         text.text
     }
 
-    fn add_documents(&self, text: &mut Exposition) {
-        text.gauge(
-            "open_seconds",
-            "Time since the database was opened.",
-            self.open_for.as_secs_f64(),
-        );
-        text.gauge(
-            "documents",
-            "Documents in the database.",
-            self.documents as f64,
-        );
-        text.gauge("file_bytes", "Length of the file.", self.file_bytes as f64);
-        text.counter(
-            "documents_stored_total",
-            "Documents stored by commits.",
-            self.documents_stored,
-        );
-        text.counter(
-            "documents_deleted_total",
-            "Documents gone by commits, without expiry.",
-            self.documents_deleted,
-        );
-        text.counter(
-            "documents_expired_total",
-            "Documents removed by expiry.",
-            self.documents_expired,
-        );
+    /// Adds all, a line each.
+    #[rustfmt::skip]
+    fn add_all(&self, text: &mut Exposition) {
+        let oldest_pin = self.oldest_pin.unwrap_or_default().as_secs_f64();
+        text.gauge("open_seconds", "Time since the database was opened.", self.open_for.as_secs_f64());
+        text.gauge("documents", "Documents in the database.", self.documents);
+        text.gauge("file_bytes", "Length of the file.", self.file_bytes);
+        text.counter("documents_stored_total", "Documents stored by commits.", self.documents_stored);
+        text.counter("documents_deleted_total", "Documents gone by commits, without expiry.", self.documents_deleted);
+        text.counter("documents_expired_total", "Documents removed by expiry.", self.documents_expired);
+        self.add_verdicts(text);
+        text.counter("queries_total", "Queries, single and in batches.", self.queries);
+        text.counter("query_matches_total", "Matches of queries.", self.query_matches);
+        text.counter("candidates_total", "Fingerprints that probes met.", self.candidates);
+        text.times("query_seconds", "Time of single queries, one in 64 of them.", &self.query_times);
+        text.times("query_batch_seconds", "Time of query batches.", &self.query_batch_times);
+        text.times("commit_seconds", "Time of commits.", &self.commit_times);
+        text.counter("commits_failed_total", "Commits that returned an error.", self.failed_commits);
+        text.counter("submissions_total", "Submissions to writers.", self.submissions);
+        text.gauge("queue_length", "Submissions in the queues of writers.", self.queue_length);
+        text.gauge("queue_bytes", "Memory of the submissions in queues.", self.queue_bytes);
+        text.times("submission_seconds", "Time from submission to durability.", &self.submission_times);
+        text.gauge("waiting_changes", "Changes that no merge has begun with.", self.waiting_changes);
+        text.gauge("waiting_rows", "Rows in memory that are not in a level.", self.waiting_rows);
+        text.times("merge_seconds", "Time of the steps of merges.", &self.merge_times);
+        text.counter("merged_rows_total", "Rows written by merges.", self.merged_rows);
+        text.counter("merged_bytes_total", "Bytes of blocks written by merges.", self.merged_bytes);
+        text.counter("merges_failed_total", "Merge steps that failed.", self.failed_merges);
+        text.times("compaction_seconds", "Time of compactions.", &self.compaction_times);
+        text.counter("cache_hits_total", "Times that rows or documents were in the cache.", self.cache_hits);
+        text.counter("cache_misses_total", "Times that a block was read since they were not.", self.cache_misses);
+        text.gauge("cache_bytes", "Bytes that the cache takes.", self.cache_bytes);
+        text.gauge("cache_limit_bytes", "Bytes that the cache may take.", self.cache_limit_bytes);
+        text.counter("blocks_read_total", "Blocks read from the file.", self.blocks_read);
+        text.counter("read_bytes_total", "Bytes of blocks read from the file.", self.bytes_read);
+        text.gauge("snapshots", "Open snapshots.", self.snapshots);
+        text.gauge("oldest_pin_seconds", "Age of the oldest commit that is read beside newer ones.", oldest_pin);
+        text.gauge("pinned_bytes", "Space that old snapshots keep.", self.pinned_bytes);
+    }
+
+    fn add_verdicts(&self, text: &mut Exposition) {
         let verdicts = &self.verdicts;
         let name = "verdicts_total";
         text.head(
@@ -90,146 +100,6 @@ impl Metrics {
         for (distance, count) in verdicts.nearest.iter().enumerate() {
             text.sample(name, &format!("distance=\"{distance}\""), count);
         }
-    }
-
-    fn add_queries(&self, text: &mut Exposition) {
-        text.counter(
-            "queries_total",
-            "Queries, single and in batches.",
-            self.queries,
-        );
-        text.counter(
-            "query_matches_total",
-            "Matches of queries.",
-            self.query_matches,
-        );
-        text.counter(
-            "candidates_total",
-            "Fingerprints that probes met.",
-            self.candidates,
-        );
-        text.times(
-            "query_seconds",
-            "Time of single queries, one in 64 of them.",
-            &self.query_times,
-        );
-        text.times(
-            "query_batch_seconds",
-            "Time of query batches.",
-            &self.query_batch_times,
-        );
-    }
-
-    fn add_writing(&self, text: &mut Exposition) {
-        text.times("commit_seconds", "Time of commits.", &self.commit_times);
-        text.counter(
-            "commits_failed_total",
-            "Commits that returned an error.",
-            self.failed_commits,
-        );
-        text.counter(
-            "submissions_total",
-            "Submissions to writers.",
-            self.submissions,
-        );
-        text.gauge(
-            "queue_length",
-            "Submissions in the queues of writers.",
-            self.queue_length as f64,
-        );
-        text.gauge(
-            "queue_bytes",
-            "Memory of the submissions in queues.",
-            self.queue_bytes as f64,
-        );
-        text.times(
-            "submission_seconds",
-            "Time from submission to durability.",
-            &self.submission_times,
-        );
-    }
-
-    fn add_merging(&self, text: &mut Exposition) {
-        text.gauge(
-            "waiting_changes",
-            "Changes that no merge has begun with.",
-            self.waiting_changes as f64,
-        );
-        text.gauge(
-            "waiting_rows",
-            "Rows in memory that are not in a level.",
-            self.waiting_rows as f64,
-        );
-        text.times(
-            "merge_seconds",
-            "Time of the steps of merges.",
-            &self.merge_times,
-        );
-        text.counter(
-            "merged_rows_total",
-            "Rows written by merges.",
-            self.merged_rows,
-        );
-        text.counter(
-            "merged_bytes_total",
-            "Bytes of blocks written by merges.",
-            self.merged_bytes,
-        );
-        text.counter(
-            "merges_failed_total",
-            "Merge steps that failed.",
-            self.failed_merges,
-        );
-        text.times(
-            "compaction_seconds",
-            "Time of compactions.",
-            &self.compaction_times,
-        );
-    }
-
-    fn add_memory(&self, text: &mut Exposition) {
-        text.counter(
-            "cache_hits_total",
-            "Times that rows or documents were in the cache.",
-            self.cache_hits,
-        );
-        text.counter(
-            "cache_misses_total",
-            "Times that a block was read since they were not.",
-            self.cache_misses,
-        );
-        text.gauge(
-            "cache_bytes",
-            "Bytes that the cache takes.",
-            self.cache_bytes as f64,
-        );
-        text.gauge(
-            "cache_limit_bytes",
-            "Bytes that the cache may take.",
-            self.cache_limit_bytes as f64,
-        );
-        text.counter(
-            "blocks_read_total",
-            "Blocks read from the file.",
-            self.blocks_read,
-        );
-        text.counter(
-            "read_bytes_total",
-            "Bytes of blocks read from the file.",
-            self.bytes_read,
-        );
-        text.gauge("snapshots", "Open snapshots.", self.snapshots as f64);
-        let oldest = self.oldest_pin.unwrap_or_default();
-        text.gauge(
-            "oldest_pin_seconds",
-            "Age of the oldest commit that is read beside newer ones.",
-            oldest.as_secs_f64(),
-        );
-        text.gauge(
-            "pinned_bytes",
-            "Space that old snapshots keep.",
-            self.pinned_bytes as f64,
-        );
     }
 }
 
@@ -260,7 +130,7 @@ impl Exposition {
         self.sample(name, "", value);
     }
 
-    fn gauge(&mut self, name: &str, help: &str, value: f64) {
+    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
         self.head(name, help, "gauge");
         self.sample(name, "", value);
     }

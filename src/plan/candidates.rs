@@ -12,6 +12,7 @@ use std::ops::RangeInclusive;
 
 use multiversion::multiversion;
 
+use super::covering::Reach;
 use super::table::{Permuted, Table};
 use crate::fingerprint::Fingerprint;
 
@@ -132,20 +133,13 @@ fn all_within(rows: &[u64], query: u64, max_distance: u32) -> u64 {
     within
 }
 
-/// Rows that differ in at most `flips` bits of a mask.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Agreement {
-    pub(super) mask: u64,
-    pub(super) flips: u32,
-}
-
-/// The indexes of all rows of `a` and `b` that differ in at most `max_distance` bits, but for those with an agreement.
+/// The indexes of all rows of `a` and `b` that differ in at most `max_distance` bits, but for those that a probe of `but` finds too.
 /// Without `b`, of each two rows of `a`, the one that stands first.
 pub(crate) fn pairs_within(
     a: &[u64],
     b: Option<&[u64]>,
     max_distance: u32,
-    but: &[Agreement],
+    but: &[Reach],
 ) -> Vec<(u32, u32)> {
     let mut pairs = Vec::new();
     add_pairs_within(a, b, max_distance, but, &mut pairs);
@@ -162,7 +156,7 @@ fn add_pairs_within(
     a: &[u64],
     b: Option<&[u64]>,
     max_distance: u32,
-    but: &[Agreement],
+    but: &[Reach],
     pairs: &mut Vec<(u32, u32)>,
 ) {
     for (index, &row) in a.iter().enumerate() {
@@ -175,7 +169,7 @@ fn add_pairs_within(
                     if difference.count_ones() <= max_distance
                         && but
                             .iter()
-                            .all(|but| (difference & but.mask).count_ones() > but.flips)
+                            .all(|but| (difference & but.prefix).count_ones() > but.flips)
                     {
                         pairs.push((index as u32, (first + at) as u32));
                     }

@@ -8,8 +8,8 @@
 
 use std::cmp::Reverse;
 
-/// A probed prefix, as a mask of fingerprint bits, and the number of these bits in which query and stored
-/// fingerprint may differ.
+/// A probed prefix, as a mask of the bits of fingerprints or of permuted ones, and the number of these bits in which
+/// query and stored fingerprint may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reach {
     pub(crate) prefix: u64,

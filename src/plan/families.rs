@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
+use super::covering::indexes;
 use super::plan::Plan;
 use super::planner::combinations;
 use super::table::{MOST_TABLES, Table};
@@ -272,22 +273,13 @@ fn deal(chains: &[Chain], tables: &[usize]) -> Option<Vec<u64>> {
     if possible != u64::MAX {
         return None;
     }
-    for bit in bits(!needed) {
+    for bit in indexes(!needed).map(|index| 1 << index) {
         let mut tried = 0;
         if !give(bit, &mut shares, &bounds, &sizes, &mut tried) {
             return None;
         }
     }
     Some(shares)
-}
-
-/// The bits of a set, each as a set of its own.
-fn bits(mut set: u64) -> impl Iterator<Item = u64> {
-    std::iter::from_fn(move || {
-        let bit = set & set.wrapping_neg();
-        set ^= bit;
-        (bit != 0).then_some(bit)
-    })
 }
 
 /// Gives a bit to a table that may have it. If that table is full, it passes one of its own bits on: an
@@ -309,7 +301,7 @@ fn give(
             return true;
         }
         let own = shares[index] & !bounds[index].0;
-        for other in bits(own) {
+        for other in indexes(own).map(|index| 1 << index) {
             if give(other, shares, bounds, sizes, tried) {
                 shares[index] = shares[index] & !other | bit;
                 return true;

@@ -16,8 +16,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::candidates::{Agreement, pairs_within};
+use super::candidates::pairs_within;
 use super::cost::CostModel;
+use super::covering::Reach;
 use super::planner;
 use super::probes::{ProbeSet, ProbedPrefix};
 use super::table::{Permuted, Table};
@@ -37,7 +38,7 @@ pub(crate) struct Join<'p> {
     tables: &'p [Table],
     passes: Vec<ProbedPrefix>,
     /// For each pass, how the rows agree that passes before it find.
-    earlier: Vec<Vec<Agreement>>,
+    earlier: Vec<Vec<Reach>>,
     max_distance: u32,
 }
 
@@ -131,8 +132,8 @@ impl<'p> Join<'p> {
             let mut before = Vec::with_capacity(index);
             for earlier in &passes[..index] {
                 let prefix = tables[earlier.table].prefix_mask(earlier.prefix_bits);
-                before.push(Agreement {
-                    mask: table.apply(Fingerprint::from_bits(prefix)).bits(),
+                before.push(Reach {
+                    prefix: table.apply(Fingerprint::from_bits(prefix)).bits(),
                     flips: earlier.flips,
                 });
             }
@@ -196,7 +197,14 @@ impl<'p> Join<'p> {
         let ProbedPrefix {
             prefix_bits, flips, ..
         } = self.passes[pass];
-        let mut report = |pair| self.report(pass, pair, each);
+        let table = &self.tables[self.passes[pass].table];
+        let mut report = |a: u64, b: u64| {
+            each(NearPair {
+                a: table.invert(Permuted::from_bits(a)),
+                b: table.invert(Permuted::from_bits(b)),
+                distance: (a ^ b).count_ones(),
+            })
+        };
         let mut search = Search {
             max_distance: self.max_distance,
             earlier: self.earlier[pass].clone(),
@@ -235,21 +243,6 @@ impl<'p> Join<'p> {
             }
         }
         Ok(())
-    }
-
-    /// Reports a pair of rows.
-    fn report(
-        &self,
-        pass: usize,
-        Pair { a, b }: Pair,
-        each: &mut dyn FnMut(NearPair) -> Result<()>,
-    ) -> Result<()> {
-        let table = &self.tables[self.passes[pass].table];
-        each(NearPair {
-            a: table.invert(Permuted::from_bits(a)),
-            b: table.invert(Permuted::from_bits(b)),
-            distance: (a ^ b).count_ones(),
-        })
     }
 }
 
@@ -329,13 +322,6 @@ impl<'r> Groups<'r> {
         let rows = &rows[from..];
         &rows[..rows.partition_point(|&other| leading(other, self.prefix_bits) == prefix)]
     }
-}
-
-/// Two rows within the max distance: one of each side, or two of the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pair {
-    a: u64,
-    b: u64,
 }
 
 /// The rows that are compared: those of `a` with those of `b`, or with each other.
@@ -451,8 +437,9 @@ fn parts_of(mask: u64, parts: u32) -> Vec<u64> {
 struct Search<'e> {
     max_distance: u32,
     /// A pair with one of these agreements was found before.
-    earlier: Vec<Agreement>,
-    each: &'e mut dyn FnMut(Pair) -> Result<()>,
+    earlier: Vec<Reach>,
+    /// Takes two rows within the max distance: one of each side, or two of the same.
+    each: &'e mut dyn FnMut(u64, u64) -> Result<()>,
 }
 
 impl Search<'_> {
@@ -467,8 +454,8 @@ impl Search<'_> {
         let known = self.earlier.len();
         for block in blocks {
             self.agreeing_pairs(sides, block)?;
-            self.earlier.push(Agreement {
-                mask: block,
+            self.earlier.push(Reach {
+                prefix: block,
                 flips: 0,
             });
         }
@@ -517,10 +504,8 @@ impl Search<'_> {
 
     fn compare_few(&mut self, a: &[u64], b: Option<&[u64]>) -> Result<()> {
         for (index_a, index_b) in pairs_within(a, b, self.max_distance, &self.earlier) {
-            (self.each)(Pair {
-                a: a[index_a as usize],
-                b: b.unwrap_or(a)[index_b as usize],
-            })?;
+            let other = b.unwrap_or(a)[index_b as usize];
+            (self.each)(a[index_a as usize], other)?;
         }
         Ok(())
     }
@@ -650,7 +635,7 @@ mod tests {
 
     fn found(sides: Sides<'_>, max_distance: u32) -> BTreeSet<(u64, u64)> {
         let mut found = BTreeSet::new();
-        let mut each = |Pair { a, b }| {
+        let mut each = |a: u64, b: u64| {
             let pair = if sides.b.is_some() {
                 (a, b)
             } else {

@@ -57,15 +57,15 @@ impl From<Error> for Refusal {
     }
 }
 
-/// What happened, and why: the message and those of its causes.
-fn with_causes(error: &Error) -> String {
-    let mut message = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(source) = cause {
-        message += &format!(": {source}");
-        cause = source.source();
+/// An error and its causes, on one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
     }
-    message
+    text
 }
 
 /// The words for the kinds of errors.

@@ -128,7 +128,7 @@ pub struct ClientTicket<T = Verdict> {
 }
 
 /// Reads an answer, or says what is wrong with it.
-type ReadAnswer<T> = fn(&Value<'_>, Option<&Sketch>) -> std::result::Result<T, String>;
+type ReadAnswer<T> = fn(&Value<'_>, Option<&Sketch>) -> Result<T, String>;
 
 /// Where an answer comes: its bytes.
 type AnswerPlace = Arc<Mutex<Option<Result<Vec<u8>>>>>;
@@ -565,7 +565,7 @@ impl State {
     }
 
     /// Receives what has come, and gives it to those who wait. Says so if it is no answer.
-    fn receive(&mut self) -> std::result::Result<(), String> {
+    fn receive(&mut self) -> Result<(), String> {
         let Some(stream) = self.stream.clone() else {
             return Ok(());
         };
@@ -585,7 +585,7 @@ impl State {
         Ok(())
     }
 
-    fn give_answers(&mut self) -> std::result::Result<(), String> {
+    fn give_answers(&mut self) -> Result<(), String> {
         let mut at = 0;
         while let Some(length) = self.scan.find_end(&self.incoming[at..])? {
             let answer = self.incoming[at..at + length].to_vec();

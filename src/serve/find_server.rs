@@ -10,6 +10,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -172,7 +174,7 @@ pub(super) fn find_server_once(
     known: Option<&Info>,
     started: &mut Option<Started>,
     end: Instant,
-) -> std::result::Result<Connected, Unserved> {
+) -> Result<Connected, Unserved> {
     match connect_beside(database)? {
         Some((socket, stream)) => {
             let info = ask_for_info(&stream, options, end)?;
@@ -194,7 +196,7 @@ pub(super) fn find_server_once(
 }
 
 /// Connects to the socket beside a database. `None` if nobody listens there.
-fn connect_beside(database: &Path) -> std::result::Result<Option<(PathBuf, UnixStream)>, Unserved> {
+fn connect_beside(database: &Path) -> Result<Option<(PathBuf, UnixStream)>, Unserved> {
     let socket = match socket_beside(database) {
         Ok(socket) => socket,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -217,7 +219,7 @@ fn greet(
     stream: UnixStream,
     info: Info,
     known: Option<&Info>,
-) -> std::result::Result<Connected, Unserved> {
+) -> Result<Connected, Unserved> {
     let there = std::fs::metadata(database).map(|metadata| identity_of(&metadata));
     if there.ok() != Some(info.file) {
         let reason =
@@ -246,7 +248,7 @@ fn ask_for_info(
     stream: &UnixStream,
     options: &ClientOptions,
     end: Instant,
-) -> std::result::Result<Info, Unserved> {
+) -> Result<Info, Unserved> {
     let mut incoming = Vec::new();
     let mut scan = AnswerScan::default();
     ask(stream, "SIM.INFO", end)?;
@@ -261,10 +263,7 @@ fn ask_for_info(
 }
 
 /// Asks over a second connection whether anybody is there.
-pub(super) fn is_anybody_there(
-    database: &Path,
-    options: &ClientOptions,
-) -> std::result::Result<(), Unserved> {
+pub(super) fn is_anybody_there(database: &Path, options: &ClientOptions) -> Result<(), Unserved> {
     let end = Instant::now() + options.timeout.max(PAUSE);
     let Some((_, stream)) = connect_beside(database)? else {
         return Err(Unserved::ForNow("nobody listens".to_owned()));
@@ -273,7 +272,7 @@ pub(super) fn is_anybody_there(
     receive(&stream, &mut Vec::new(), options, end)
 }
 
-fn ask(mut stream: &UnixStream, what: &str, end: Instant) -> std::result::Result<(), Unserved> {
+fn ask(mut stream: &UnixStream, what: &str, end: Instant) -> Result<(), Unserved> {
     let left = end.saturating_duration_since(Instant::now()).max(PAUSE);
     stream.set_write_timeout(Some(left))?;
     Ok(stream.write_all(&plain_request(what, None))?)
@@ -285,7 +284,7 @@ fn receive(
     incoming: &mut Vec<u8>,
     options: &ClientOptions,
     end: Instant,
-) -> std::result::Result<(), Unserved> {
+) -> Result<(), Unserved> {
     let mut buffer = [0; 4 << 10];
     while wait_for(stream, PollFlags::IN, Some(LOOK))?.is_empty() {
         if options.is_to_stop() {
@@ -309,7 +308,7 @@ const MOST_SAID_BYTES: u64 = 4 << 10;
 
 /// A process that was started, and what it says on its standard error.
 pub(super) struct Started {
-    child: Child,
+    has_ended: Arc<AtomicBool>,
     said: File,
     /// What the one before it had said when it ended.
     said_before: String,
@@ -326,7 +325,7 @@ impl Started {
     ) -> io::Result<String> {
         let mut said_before = String::new();
         if let Some(before) = started {
-            if before.child.try_wait()?.is_none() {
+            if !before.has_ended.load(Ordering::Acquire) {
                 return Ok(before.reason());
             }
             said_before = before.said()?;
@@ -357,9 +356,18 @@ impl Started {
             // It serves others too, whom a Ctrl-C at this terminal does not concern.
             .process_group(0);
         inherit_nothing_else(&mut command);
-        let child = command.spawn()?;
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&has_ended);
+        // It may go on when the client is gone. Until somebody has waited for its end, it stays in the list of processes.
+        let (sender, child) = mpsc::channel::<Child>();
+        let waiting = thread::Builder::new().name("simdb-started".to_owned());
+        waiting.spawn(move || {
+            _ = child.recv().map(|mut child| child.wait());
+            ended.store(true, Ordering::Release);
+        })?;
+        _ = sender.send(command.spawn()?);
         Ok(Self {
-            child,
+            has_ended,
             said,
             said_before,
         })

@@ -18,7 +18,7 @@ const UNITS: [(Unit, &str); 3] = [
 ];
 
 /// Reads a request.
-pub(super) fn read_call(rest: &mut Arguments<'_>) -> std::result::Result<Call, Refusal> {
+pub(super) fn read_call(rest: &mut Arguments<'_>) -> Result<Call, Refusal> {
     let text = rest.text("text")?.to_owned();
     let mut query = OverlapQuery::new();
     let mut near = Near::new();
@@ -147,7 +147,7 @@ fn write_pair(pair: Option<[u32; 2]>, answers: &mut Answers) {
 }
 
 /// Reads an answer.
-pub(super) fn read_overlap(value: &Value<'_>) -> std::result::Result<Overlap, String> {
+pub(super) fn read_overlap(value: &Value<'_>) -> Result<Overlap, String> {
     let fields = Fields::of(value)?;
     let mut overlap = Overlap {
         judged: fields.number("judged")?,
@@ -169,7 +169,7 @@ pub(super) fn read_overlap(value: &Value<'_>) -> std::result::Result<Overlap, St
     Ok(overlap)
 }
 
-fn read_document(fields: Fields<'_>) -> std::result::Result<OverlapDocument, String> {
+fn read_document(fields: Fields<'_>) -> Result<OverlapDocument, String> {
     let share = fields.text("share")?.parse().ok();
     Ok(OverlapDocument {
         key: fields.bytes("key")?.to_vec(),
@@ -181,7 +181,7 @@ fn read_document(fields: Fields<'_>) -> std::result::Result<OverlapDocument, Str
     })
 }
 
-fn read_unit(fields: Fields<'_>) -> std::result::Result<OverlapUnit, String> {
+fn read_unit(fields: Fields<'_>) -> Result<OverlapUnit, String> {
     let first = fields.optional("first", |fields, name| {
         read_first(Fields::of(fields.value(name)?)?)
     })?;
@@ -191,7 +191,7 @@ fn read_unit(fields: Fields<'_>) -> std::result::Result<OverlapUnit, String> {
     Ok(OverlapUnit::new(range, characters, is_too_short, first))
 }
 
-fn read_first(fields: Fields<'_>) -> std::result::Result<FirstMatch, String> {
+fn read_first(fields: Fields<'_>) -> Result<FirstMatch, String> {
     let similarity = fields.optional("sketch_bits", |fields, name| {
         let parts = (read_pair(fields, name)?, read_pair(fields, "shingles")?);
         Similarity::of_parts(parts).ok_or_else(|| "no sketches are as similar".to_owned())
@@ -204,7 +204,7 @@ fn read_first(fields: Fields<'_>) -> std::result::Result<FirstMatch, String> {
     })
 }
 
-fn read_pair(fields: Fields<'_>, name: &str) -> std::result::Result<[u32; 2], String> {
+fn read_pair(fields: Fields<'_>, name: &str) -> Result<[u32; 2], String> {
     let wrong = || format!("'{name}' is no pair of numbers");
     let [Value::Integer(first), Value::Integer(second)] = fields.array(name)? else {
         return Err(wrong());
@@ -256,8 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlap_is_read_as_it_was_written() -> std::result::Result<(), Box<dyn std::error::Error>>
-    {
+    fn an_overlap_is_read_as_it_was_written() -> Result<(), Box<dyn std::error::Error>> {
         for overlap in [Overlap::default(), whole()?] {
             let mut answers = Answers::new();
             write_overlap(&overlap, &mut answers);

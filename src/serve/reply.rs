@@ -56,7 +56,7 @@ impl Info {
     }
 
     /// Reads an answer. Says what is wrong with one of another version.
-    pub(crate) fn read(value: &Value<'_>) -> std::result::Result<Self, String> {
+    pub(crate) fn read(value: &Value<'_>) -> Result<Self, String> {
         let Fields(fields) = Fields::of(value)?;
         let protocol: u32 = Fields(fields).number("protocol")?;
         if protocol != VERSION {
@@ -180,7 +180,7 @@ type Wrong = String;
 pub(super) struct Fields<'a>(&'a [Value<'a>]);
 
 impl<'a> Fields<'a> {
-    pub(super) fn of(value: &'a Value<'a>) -> std::result::Result<Self, Wrong> {
+    pub(super) fn of(value: &'a Value<'a>) -> Result<Self, Wrong> {
         match value {
             Value::Array(values) => Ok(Self(values)),
             _ => Err("an answer has no fields".to_owned()),
@@ -188,7 +188,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The value of a name. Others may be there too, of later releases.
-    pub(super) fn value(self, name: &str) -> std::result::Result<&'a Value<'a>, Wrong> {
+    pub(super) fn value(self, name: &str) -> Result<&'a Value<'a>, Wrong> {
         let (pairs, _) = self.0.as_chunks::<2>();
         let named =
             |pair: &&[Value<'_>; 2]| matches!(pair[0], Value::Text(own) if own == name.as_bytes());
@@ -197,18 +197,18 @@ impl<'a> Fields<'a> {
         Ok(&found.ok_or_else(missing)?[1])
     }
 
-    pub(super) fn bytes(self, name: &str) -> std::result::Result<&'a [u8], Wrong> {
+    pub(super) fn bytes(self, name: &str) -> Result<&'a [u8], Wrong> {
         match self.value(name)? {
             Value::Text(bytes) => Ok(bytes),
             _ => Err(format!("'{name}' is no text")),
         }
     }
 
-    pub(super) fn text(self, name: &str) -> std::result::Result<&'a str, Wrong> {
+    pub(super) fn text(self, name: &str) -> Result<&'a str, Wrong> {
         str::from_utf8(self.bytes(name)?).map_err(|_| format!("'{name}' is no UTF-8"))
     }
 
-    pub(super) fn number<T: TryFrom<i64>>(self, name: &str) -> std::result::Result<T, Wrong> {
+    pub(super) fn number<T: TryFrom<i64>>(self, name: &str) -> Result<T, Wrong> {
         let number = match self.value(name)? {
             Value::Integer(number) => T::try_from(*number).ok(),
             _ => None,
@@ -216,7 +216,7 @@ impl<'a> Fields<'a> {
         number.ok_or_else(|| format!("'{name}' is no number that it can be"))
     }
 
-    pub(super) fn array(self, name: &str) -> std::result::Result<&'a [Value<'a>], Wrong> {
+    pub(super) fn array(self, name: &str) -> Result<&'a [Value<'a>], Wrong> {
         match self.value(name)? {
             Value::Array(values) => Ok(values),
             _ => Err(format!("'{name}' is no array")),
@@ -227,8 +227,8 @@ impl<'a> Fields<'a> {
     pub(super) fn optional<T>(
         self,
         name: &str,
-        read: impl FnOnce(Self, &str) -> std::result::Result<T, Wrong>,
-    ) -> std::result::Result<Option<T>, Wrong> {
+        read: impl FnOnce(Self, &str) -> Result<T, Wrong>,
+    ) -> Result<Option<T>, Wrong> {
         match self.value(name)? {
             Value::Null => Ok(None),
             _ => read(self, name).map(Some),
@@ -251,14 +251,14 @@ pub(crate) fn refused(value: Value<'_>) -> Result<Value<'_>> {
     }
 }
 
-pub(crate) fn read_document(value: &Value<'_>) -> std::result::Result<Option<Document>, Wrong> {
+pub(crate) fn read_document(value: &Value<'_>) -> Result<Option<Document>, Wrong> {
     match value {
         Value::Null => Ok(None),
         _ => document_of(Fields::of(value)?).map(Some),
     }
 }
 
-fn document_of(fields: Fields<'_>) -> std::result::Result<Document, Wrong> {
+fn document_of(fields: Fields<'_>) -> Result<Document, Wrong> {
     let wrong = |error: Error| error.to_string();
     let fingerprint = fields.optional("fingerprint", |fields, name| {
         fields.text(name)?.parse().map_err(wrong)
@@ -289,14 +289,11 @@ fn document_of(fields: Fields<'_>) -> std::result::Result<Document, Wrong> {
 }
 
 /// Reads matches. How similar they are follows from their sketches and that of the question.
-pub(crate) fn read_matches(
-    value: &Value<'_>,
-    asked: Option<&Sketch>,
-) -> std::result::Result<Matches, Wrong> {
+pub(crate) fn read_matches(value: &Value<'_>, asked: Option<&Sketch>) -> Result<Matches, Wrong> {
     matches_of(Fields::of(value)?, asked)
 }
 
-fn matches_of(fields: Fields<'_>, asked: Option<&Sketch>) -> std::result::Result<Matches, Wrong> {
+fn matches_of(fields: Fields<'_>, asked: Option<&Sketch>) -> Result<Matches, Wrong> {
     let mut list = Vec::new();
     for value in fields.array("matches")? {
         let found = Fields::of(value)?;
@@ -309,10 +306,7 @@ fn matches_of(fields: Fields<'_>, asked: Option<&Sketch>) -> std::result::Result
     Ok(Matches::new(list, fields.number("total")?, exact != 0))
 }
 
-pub(crate) fn read_verdict(
-    value: &Value<'_>,
-    asked: Option<&Sketch>,
-) -> std::result::Result<Verdict, Wrong> {
+pub(crate) fn read_verdict(value: &Value<'_>, asked: Option<&Sketch>) -> Result<Verdict, Wrong> {
     let fields = Fields::of(value)?;
     let change = match fields.text("change")? {
         "inserted" => Change::Inserted,
@@ -324,12 +318,12 @@ pub(crate) fn read_verdict(
         other => return Err(format!("the change '{other}' is not known")),
     };
     let deleted = fields.array("deleted")?.iter().map(read_document);
-    let deleted: std::result::Result<Vec<_>, _> = deleted.collect();
+    let deleted: Result<Vec<_>, _> = deleted.collect();
     let deleted = deleted?.into_iter().flatten().collect();
     Ok(Verdict::new(change, matches_of(fields, asked)?, deleted))
 }
 
-pub(crate) fn read_number(value: &Value<'_>) -> std::result::Result<u64, Wrong> {
+pub(crate) fn read_number(value: &Value<'_>) -> Result<u64, Wrong> {
     match value {
         Value::Integer(number) => u64::try_from(*number).map_err(|_| "less than 0".to_owned()),
         _ => Err("an answer is no number".to_owned()),
@@ -341,7 +335,7 @@ mod tests {
     use super::*;
     use crate::fingerprint::Fingerprint;
 
-    type TestResult = std::result::Result<(), Box<dyn std::error::Error>>;
+    type TestResult = Result<(), Box<dyn std::error::Error>>;
 
     fn written(write: impl FnOnce(&mut Answers)) -> Vec<u8> {
         let mut answers = Answers::new();

@@ -22,9 +22,9 @@ use super::outgoing::{Ended, LastAnswer, Outgoing, refusal_of};
 use super::overlap::write_overlap;
 use super::reply::{Info, write_document, write_matches};
 use super::resp::{RespVersion, find_request};
-use super::server::{Counted, Sessions, SharedWriter};
+use super::server::{Counted, Sessions};
 use super::socket::{identity_of, wait_for};
-use crate::database::{Database, Ticket};
+use crate::database::{Database, Ticket, Writer};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::process::Kept;
@@ -53,7 +53,7 @@ pub(super) struct RespSession<'s> {
     pending: VecDeque<Pending>,
     /// So many requests wait for one commit: as many as had answers of [`MOST_UNSENT`] bytes, by those that came last.
     most_pending: usize,
-    writer: Option<SharedWriter>,
+    writer: Option<Arc<Writer>>,
     /// Whether the client sends nothing more.
     is_at_end: bool,
     /// Whether no more requests are taken, and the rest of the answers is all that is to be done.
@@ -323,12 +323,11 @@ impl<'s> RespSession<'s> {
     }
 
     /// The writer that all clients share.
-    fn writer(&mut self) -> Result<&crate::database::Writer> {
+    fn writer(&mut self) -> Result<&Writer> {
         if self.writer.is_none() {
-            self.writer = Some(SharedWriter::of(self.sessions)?);
+            self.writer = Some(self.sessions.writer()?);
         }
-        let writer = self.writer.as_ref();
-        Ok(writer.expect("it was put there").writer())
+        Ok(self.writer.as_deref().expect("it was put there"))
     }
 
     /// Waits until everything that was submitted is durable, and answers it.

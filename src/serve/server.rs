@@ -282,8 +282,8 @@ pub(super) struct Sessions {
     commands: AtomicUsize,
     clients: Mutex<Clients>,
     ended: Condvar,
-    /// The writer of all clients, and how many of them have it.
-    writer: Mutex<(Option<Writer>, usize)>,
+    /// The writer of all clients that have it.
+    writer: Mutex<Weak<Writer>>,
 }
 
 struct Clients {
@@ -316,6 +316,18 @@ impl Sessions {
             ended: Condvar::new(),
             writer: Mutex::default(),
         })
+    }
+
+    /// The writer that all clients share, as long as any of them has it. Without clients there is none, since it keeps
+    /// the database open.
+    pub(super) fn writer(&self) -> Result<Arc<Writer>> {
+        let mut shared = self.writer.lock();
+        if let Some(writer) = shared.upgrade() {
+            return Ok(writer);
+        }
+        let writer = Arc::new(self.database()?.writer(WriterOptions::new())?);
+        *shared = Arc::downgrade(&writer);
+        Ok(writer)
     }
 
     /// Whether all requests are to end.
@@ -459,44 +471,6 @@ impl Sessions {
 impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sessions").finish_non_exhaustive()
-    }
-}
-
-/// The writer that all clients share, until this is dropped. Without clients there is none, since it keeps the database
-/// open.
-pub(super) struct SharedWriter {
-    sessions: Arc<Sessions>,
-    writer: Writer,
-}
-
-impl SharedWriter {
-    pub(super) fn of(sessions: &Arc<Sessions>) -> Result<Self> {
-        let mut shared = sessions.writer.lock();
-        let writer = match &shared.0 {
-            Some(writer) => writer.clone(),
-            None => sessions.database()?.writer(WriterOptions::new())?,
-        };
-        *shared = (Some(writer.clone()), shared.1 + 1);
-        let sessions = sessions.clone();
-        Ok(Self { sessions, writer })
-    }
-
-    pub(super) fn writer(&self) -> &Writer {
-        &self.writer
-    }
-}
-
-impl Drop for SharedWriter {
-    fn drop(&mut self) {
-        let mut shared = self.sessions.writer.lock();
-        shared.1 -= 1;
-        let last = match shared.1 {
-            0 => shared.0.take(),
-            _ => None,
-        };
-        drop(shared);
-        // What is dropped here waits for commits, and nobody has to wait for that.
-        drop(last);
     }
 }
 

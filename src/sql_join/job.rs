@@ -103,20 +103,13 @@ impl SqlJob {
             }
         };
         let masks = cheapest(compared, self.max_distance)?;
-        let prefix_bits = masks
-            .iter()
-            .map(|mask| mask.count_ones())
-            .min()
-            .unwrap_or(0);
+        let lengths = masks.iter().map(|mask| mask.count_ones());
+        let prefix_bits = lengths.clone().min().unwrap_or(0);
         let expected = rows * 0.5f64.powi(prefix_bits.cast_signed());
         let bound = self
             .most_of_key
             .unwrap_or((4.0 * expected).max(LEAST_BOUND) as u64);
-        let table_at = masks
-            .iter()
-            .map(|mask| mask.count_ones())
-            .max()
-            .unwrap_or(0);
+        let table_at = lengths.max().unwrap_or(0);
         let text = Text {
             job: self,
             dialect,

@@ -66,6 +66,7 @@ pub(crate) use blocks::{DocumentBlock, Extent, Lists};
 pub(crate) use checking::check_rows;
 pub use checking::{CheckReport, Problem};
 pub(crate) use crowds::Crowds;
+pub(crate) use dense::{backup, build};
 pub(crate) use engine::Access;
 #[cfg(feature = "parquet")]
 pub(crate) use engine::caught;

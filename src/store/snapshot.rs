@@ -1,15 +1,11 @@
 //! What can be asked of a snapshot: its documents, block by block, and a copy of it.
 
-use std::path::Path;
-
 use super::read::Reader;
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::store::dense::{self, CopyProgress};
 use crate::store::file::{StoredSnapshot, damaged_document};
 use crate::store::numbers::DocumentNumber;
-use crate::store::sizes::Sizes;
 
 /// Documents with their numbers. A damaged document does not hide the others.
 type NumberedDocuments = Vec<(DocumentNumber, Result<Document>)>;
@@ -84,22 +80,13 @@ impl StoredSnapshot {
         }
         Ok(Some((seen, next)))
     }
-
-    /// Makes a dense copy at `path`, where nothing may be yet.
-    pub(crate) fn backup(
-        &self,
-        path: &Path,
-        sizes: &Sizes,
-        progress: CopyProgress<'_>,
-    ) -> Result<()> {
-        dense::backup(self, path, sizes, progress)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fingerprint::Fingerprint;
+    use crate::store::sizes::Sizes;
     use crate::store::{Patience, Recording, Settings, Store};
 
     /// All snapshots share the numbers of scopes that were looked up.

@@ -9,7 +9,6 @@ use std::thread;
 use parking_lot::Mutex;
 
 use super::write::Transaction;
-use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::events::{Event, Operation, Watch};
 use crate::files::{NewFile, directory_of, ensure_nothing_at};
@@ -99,19 +98,6 @@ impl Store {
         // The engine's handle and its lock then belong to the file under its new name.
         new.temporary.keep_as(path)?;
         Self::new(path, OpenFile::new(engine, new.file), limit, sizes)
-    }
-
-    /// Creates a file as [`create`](Self::create) does, and fills it with valid documents with different
-    /// keys.
-    pub(crate) fn build(
-        path: &Path,
-        settings: &Settings,
-        documents: impl Iterator<Item = Result<Document>>,
-        memory_bytes: usize,
-        sizes: Sizes,
-        progress: CopyProgress<'_>,
-    ) -> Result<()> {
-        dense::build(path, settings, documents, memory_bytes, &sizes, progress)
     }
 
     /// Opens an existing file and checks that this release can read it.
@@ -268,18 +254,24 @@ impl Store {
     /// it is made. Snapshots go on with the old file. Its space is free when the last of them is gone.
     pub(crate) fn compact(&self, plan: Option<Plan>, progress: CopyProgress<'_>) -> Result<()> {
         self.ensure_writable()?;
-        let turn = Turn::wait(self.shared()?)?;
-        let _merging = turn.merging.lock();
+        let shared = self.shared()?;
+        let turn = Turn::wait(shared)?;
+        let merging = turn.merging.lock();
         turn.ensure_certain()?;
         let before = self.length();
+        let resident = dense::resident_bytes(&*shared.view()?);
         let watch = Watch::begin(Operation::Compaction, &self.path);
         let ((), took) = watch.end(dense::compact(&turn, plan, progress))?;
+        drop(merging);
+        drop(turn);
         self.meters.record(Timed::Compaction, [took]);
         let event = Event::Compacted {
             bytes_before: before,
             bytes_after: self.length(),
         };
         event.report(took);
+        // Others read and write again. The file is compacted, whatever becomes of this.
+        _ = shared.view().and_then(|view| dense::warm(&view, &resident));
         Ok(())
     }
 

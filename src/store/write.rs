@@ -372,22 +372,14 @@ fn commit_as_levels(shared: &Shared, view: Arc<View>, mut written: Written) -> R
         &mut written.documents,
         shared.sizes.document_block_bytes,
     )?;
-    let Written {
-        overlays,
-        scopes,
-        documents,
-        sources,
-        counters,
-        ..
-    } = written;
-    drop(documents);
-    let sources = SourceRows::new(sources, &view)?;
-    let fold = Fold::new(overlays, view.state(), view.blocks(), &shared.sizes)?;
+    drop(written.documents);
+    let sources = SourceRows::new(written.sources, &view)?;
+    let fold = Fold::new(written.overlays, view.state(), view.blocks(), &shared.sizes)?;
     drop(view);
     shared.commit_transaction(|edit, of| {
-        edit.state.counters = counters;
+        edit.state.counters = written.counters;
         fold.apply(edit, of)?;
-        edit.add_scopes(scopes);
+        edit.add_scopes(written.scopes);
         edit.put_sources(sources);
         appended.apply(edit, of)
     })

@@ -517,3 +517,40 @@ fn the_text_for_prometheus_is_valid_and_says_what_the_metrics_say() -> TestResul
     }
     Ok(())
 }
+
+/// At a hundred million documents, queries after a compaction read nearly all blocks of the new file one by one.
+#[test]
+fn a_compaction_leaves_in_memory_what_was_there() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let options = CreateOptions::new().scheme(Scheme::External).plan("4x16");
+    let documents = (0..200_000).map(|number| Ok(document(number.to_string(), bits(number))));
+    drop(Database::build(&path, &options, documents, 64 << 20)?);
+    let blocks_read_by_queries = |database: &Database| -> simdb::Result<u64> {
+        let before = database.metrics().blocks_read;
+        let snapshot = database.snapshot()?;
+        for number in 0..5_000 {
+            snapshot.query(&query(bits(number * 40)).limit(0))?;
+        }
+        Ok(database.metrics().blocks_read - before)
+    };
+    let go_on = |_, _| ControlFlow::Continue(());
+
+    let database = Database::open(&path, &OpenOptions::new())?;
+    assert!(blocks_read_by_queries(&database)? > 0);
+    assert_eq!(blocks_read_by_queries(&database)?, 0, "all is in memory");
+    database.compact(go_on)?;
+    assert_eq!(blocks_read_by_queries(&database)?, 0, "the same plan");
+    database.compact_with_plan("6x21", go_on)?;
+    // Six tables have the memory of four, and the rest comes with the first queries.
+    blocks_read_by_queries(&database)?;
+    assert_eq!(blocks_read_by_queries(&database)?, 0, "another plan");
+    drop(database);
+
+    // What nobody has searched is not put in memory.
+    let database = Database::open(&path, &OpenOptions::new())?;
+    database.compact(go_on)?;
+    let bytes = database.metrics().cache_bytes;
+    assert!(bytes < 1 << 20, "{bytes}");
+    Ok(())
+}

@@ -458,9 +458,10 @@ fn clients_start_an_owner_that_ends_when_nobody_is_connected() -> TestResult {
     Ok(())
 }
 
-/// Whoever waited for the end of a pipe of the client waited for the owner that it had started.
+/// Whoever waited for the end of a pipe of the client waited for the owner that it had started. And an owner that had
+/// ended stayed a zombie as long as the process of the client, if that had been dropped before.
 #[test]
-fn an_owner_that_is_started_inherits_nothing() -> TestResult {
+fn an_owner_that_is_started_inherits_nothing_and_leaves_nothing() -> TestResult {
     use std::os::fd::AsRawFd as _;
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
@@ -478,11 +479,14 @@ fn an_owner_that_is_started_inherits_nothing() -> TestResult {
         .split("process\r\n:")
         .nth(1)
         .and_then(|rest| rest.split('\r').next());
+    let number: i32 = number.ok_or("no number of a process")?.parse()?;
     drop(client);
-    send_signal(
-        number.ok_or("no number of a process")?.parse()?,
-        libc::SIGTERM,
-    )
+    send_signal(number.cast_unsigned(), libc::SIGTERM)?;
+    let owner = rustix::process::Pid::from_raw(number).ok_or("no process")?;
+    wait_until("the owner is gone", || {
+        rustix::process::test_kill_process(owner).is_err()
+    });
+    Ok(())
 }
 
 #[test]

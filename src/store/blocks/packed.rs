@@ -32,23 +32,14 @@ pub(crate) struct Packed<R, B = Vec<u8>> {
 impl<R, B> Packed<R, B> {
     /// The same block with its bytes elsewhere.
     pub(crate) fn with_bytes<C>(self, moved: impl FnOnce(B) -> C) -> Packed<R, C> {
-        let Self {
-            bytes,
-            checksum,
-            high,
-            puts,
-            marks,
-            filter,
-            extent,
-        } = self;
         Packed {
-            bytes: moved(bytes),
-            checksum,
-            high,
-            puts,
-            marks,
-            filter,
-            extent,
+            bytes: moved(self.bytes),
+            checksum: self.checksum,
+            high: self.high,
+            puts: self.puts,
+            marks: self.marks,
+            filter: self.filter,
+            extent: self.extent,
         }
     }
 }

@@ -159,18 +159,12 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
             match read.and_then(|block| ensure_order(block, last)) {
                 Ok(block) => {
                     if let Err(error) = ensure_extent(&block, last) {
-                        self.found
-                            .checked
-                            .findings
-                            .add_error(part, "documents", error)?;
+                        self.found.findings.add_error(part, "documents", error)?;
                     }
                     self.block(part, &block, &mut hidden)?;
                 }
                 Err(error) => {
-                    self.found
-                        .checked
-                        .findings
-                        .add_error(part, "documents", error)?;
+                    self.found.findings.add_error(part, "documents", error)?;
                     hidden.add(next, last);
                 }
             }
@@ -193,10 +187,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
                 .and_then(|document| self.of_the_right_size(document));
             let document = document.map_err(damaged_document(number));
             if let Err(error) = document.and_then(|document| self.document(number, &document)) {
-                self.found
-                    .checked
-                    .findings
-                    .add_error(part, "documents", error)?;
+                self.found.findings.add_error(part, "documents", error)?;
                 hidden.add(number.0, number.0);
             }
         }
@@ -216,7 +207,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
 
     /// Expects the rows of a document.
     fn document(&mut self, number: DocumentNumber, document: &Document) -> Result<()> {
-        self.found.checked.documents += 1;
+        self.found.documents += 1;
         self.found.too_short += u64::from(document.fingerprint().is_none());
         self.found.last_document = self.found.last_document.max(number);
         let scope = match document.fingerprint() {
@@ -255,7 +246,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
     ) -> Result<()> {
         let walk = self.walk;
         let mut hidden: Option<(R, R)> = None;
-        let findings = &mut self.found.checked.findings;
+        let findings = &mut self.found.findings;
         let reader = walk.view.set(set);
         let mut rows = reader.inspect(range, &mut |first, last, error| {
             let before = hidden.unwrap_or((first, last));
@@ -301,7 +292,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
     /// Expects the rows of a fingerprint.
     fn fingerprint(&mut self, bits: u64) {
         let walk = self.walk;
-        self.found.checked.fingerprints += 1;
+        self.found.fingerprints += 1;
         let fingerprint = Fingerprint::from_bits(bits);
         if walk.hidden.is_empty() || !walk.hidden.hides_fingerprint(fingerprint) {
             let plan = &walk.view.settings().plan;
@@ -389,15 +380,6 @@ fn damaged_block(last: u64, problem: Problem) -> Error {
     }
 }
 
-/// What a check found.
-#[derive(Default)]
-struct Checked {
-    documents: u64,
-    /// The number of distinct fingerprints of the postings.
-    fingerprints: u64,
-    findings: Findings,
-}
-
 /// The repeated hashes of keys that are remembered. They are rare, since the hash is seeded.
 const MOST_REPEATED: usize = 1 << 12;
 /// The most documents with the same hash of their keys whose keys are compared.
@@ -405,7 +387,10 @@ const MOST_COMPARED: usize = 1 << 12;
 
 /// What a pass found besides the rows.
 pub(super) struct Found {
-    checked: Checked,
+    documents: u64,
+    /// The number of distinct fingerprints of the postings.
+    fingerprints: u64,
+    findings: Findings,
     /// What damaged blocks hide.
     pub(super) hidden: Hidden,
     too_short: u64,
@@ -424,7 +409,9 @@ type PartEnds = (usize, u64, u64);
 impl Found {
     fn new(tables: usize) -> Self {
         Self {
-            checked: Checked::default(),
+            documents: 0,
+            fingerprints: 0,
+            findings: Findings::default(),
             hidden: Hidden::nothing(tables),
             too_short: 0,
             last_document: DocumentNumber::MIN,
@@ -448,9 +435,9 @@ impl Found {
     }
 
     fn merge(&mut self, other: Self) {
-        self.checked.findings.merge(other.checked.findings);
-        self.checked.documents += other.checked.documents;
-        self.checked.fingerprints += other.checked.fingerprints;
+        self.findings.merge(other.findings);
+        self.documents += other.documents;
+        self.fingerprints += other.fingerprints;
         self.hidden.merge(other.hidden);
         self.too_short += other.too_short;
         self.last_document = self.last_document.max(other.last_document);
@@ -502,22 +489,16 @@ impl Found {
 
     /// The report with these findings, and those of this pass in their order.
     pub(super) fn complete(self, report: CheckReport, mut findings: Findings) -> CheckReport {
-        let checked = self.checked;
-        findings.merge(checked.findings);
-        report.completed(checked.documents, checked.fingerprints, findings)
+        findings.merge(self.findings);
+        report.completed(self.documents, self.fingerprints, findings)
     }
 
     /// Compares the counters with what was counted.
     pub(super) fn check_counters(&self, view: &View, findings: &mut Findings) {
         let counters = view.state().counters;
-        findings.add_difference(
-            "meta",
-            "documents",
-            counters.documents,
-            self.checked.documents,
-        );
+        findings.add_difference("meta", "documents", counters.documents, self.documents);
         findings.add_difference("meta", "too_short", counters.too_short, self.too_short);
-        if self.checked.documents > 0 && self.last_document.0 >= counters.next_document {
+        if self.documents > 0 && self.last_document.0 >= counters.next_document {
             findings.add(
                 "meta",
                 "next_document",

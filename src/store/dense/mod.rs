@@ -4,6 +4,8 @@ mod build;
 mod bulk;
 mod copy;
 mod sort;
+mod warming;
 
 pub(crate) use build::{TakenOver, build, rebuild};
 pub(crate) use copy::{CopyProgress, backup, compact};
+pub(crate) use warming::{resident_bytes, warm};

@@ -34,7 +34,7 @@ pub(crate) fn guarded<T>(operation: impl FnOnce() -> Result<T>) -> Result<T> {
 
 /// Runs an operation that may panic on a damaged file. A panic becomes an error with its message, and nothing is
 /// printed. What the operation was changing may not be used any more.
-pub(crate) fn caught<T>(operation: impl FnOnce() -> T) -> std::result::Result<T, String> {
+pub(crate) fn caught<T>(operation: impl FnOnce() -> T) -> Result<T, String> {
     silence_guarded_panics();
     GUARDS.set(GUARDS.get() + 1);
     let outcome = panic::catch_unwind(AssertUnwindSafe(operation));

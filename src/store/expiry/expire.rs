@@ -76,11 +76,9 @@ pub(crate) fn expire(
         size: most,
         total: 0,
     };
-    match expirer.remove_all(conditions, removed) {
-        // What was removed until then stays so, and is counted.
-        Ok(()) | Err(Error::Interrupted) => Ok(expirer.total),
-        Err(error) => Err(error),
-    }
+    // What was removed until then stays so, and is counted.
+    Error::unless_interrupted(expirer.remove_all(conditions, removed))?;
+    Ok(expirer.total)
 }
 
 struct Expirer<'a> {

@@ -150,23 +150,18 @@ impl State {
     pub(super) fn encode(&self, file: FileSeed) -> Vec<u8> {
         seal(Kind::State, file, STATE.as_bytes(), |bytes| {
             self.counters.encode(bytes);
-            let LogSums { frozen, recent } = self.log_sums;
             for number in [
                 self.next_block,
                 self.first_page,
                 self.frozen_pages,
                 self.next_page,
-            ] {
-                bytes.extend(number.to_le_bytes());
-            }
-            for sum in [
-                frozen,
-                recent,
+                self.log_sums.frozen,
+                self.log_sums.recent,
                 self.scopes_sum,
                 self.sources_sum,
                 self.source_commits,
             ] {
-                bytes.extend(sum.to_le_bytes());
+                bytes.extend(number.to_le_bytes());
             }
             self.documents.encode(bytes);
             for set in self.sets.iter() {
@@ -601,28 +596,20 @@ impl Edit {
         block: Packed<R, B>,
         change: &mut LevelChange,
     ) -> NewBlock<R> {
-        let Packed {
-            bytes,
-            checksum,
-            high,
-            puts,
-            marks,
-            filter,
-            extent,
-        } = block;
         let id = BlockId::new(change.level.number, self.state.next_block);
         self.state.next_block += 1;
-        change.added.push((high.number(), bytes.into()));
+        let bytes = block.bytes.into();
+        change.added.push((block.high.number(), bytes));
         NewBlock {
             entry: Entry {
-                high,
+                high: block.high,
                 id,
-                checksum,
-                puts,
-                marks,
+                checksum: block.checksum,
+                puts: block.puts,
+                marks: block.marks,
             },
-            filter,
-            extent,
+            filter: block.filter,
+            extent: block.extent,
         }
     }
 }

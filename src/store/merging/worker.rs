@@ -188,30 +188,24 @@ impl Merger {
         let _merging = shared.merging.lock();
         let view = shared.view()?;
         match due::next_work(view.state(), &shared.sizes, pause) {
-            Some(Work::Freezing) => {
-                self.commit(view, |edit, _| {
-                    edit.freeze();
-                    Ok(())
-                })?;
-                return Ok(true);
-            }
-            Some(Work::Runs(sets)) => {
-                self.merge_runs(&view, &sets, pause != Pause::None)?;
-                return Ok(true);
-            }
-            Some(Work::Steps(tasks)) => {
-                self.step(view, &tasks)?;
-                return Ok(true);
-            }
-            Some(Work::OldPages) => {
-                self.commit(view, |edit, _| {
-                    edit.drop_log();
-                    Ok(())
-                })?;
-                return Ok(true);
-            }
-            None => {}
+            Some(Work::Freezing) => self.commit(view, |edit, _| {
+                edit.freeze();
+                Ok(())
+            })?,
+            Some(Work::Runs(sets)) => self.merge_runs(&view, &sets, pause != Pause::None)?,
+            Some(Work::Steps(tasks)) => self.step(view, &tasks)?,
+            Some(Work::OldPages) => self.commit(view, |edit, _| {
+                edit.drop_log();
+                Ok(())
+            })?,
+            None => return self.reclaim(view),
         }
+        Ok(true)
+    }
+
+    /// Gives space back. False if there is none to be given.
+    fn reclaim(&mut self, view: Arc<View>) -> Result<bool> {
+        let shared = &self.shared;
         match reclaim::prepare(view.state(), view.blocks(), &mut self.sweep, &shared.sizes)? {
             Look::Found(reclaimed) => {
                 self.commit(view, |edit, blocks| reclaim::apply(reclaimed, edit, blocks))?;

@@ -112,11 +112,7 @@ fn cut<R: Row>(rows: &mut Vec<R>, range: &RangeInclusive<R>) {
 }
 
 /// Refuses rows that a search would not find where it looks for them.
-fn ensure_order<R: Row>(
-    puts: &[R],
-    marks: &[R],
-    before: Option<R>,
-) -> std::result::Result<(), Problem> {
+fn ensure_order<R: Row>(puts: &[R], marks: &[R], before: Option<R>) -> Result<(), Problem> {
     if !rises(puts) || !rises(marks) {
         return Err("its rows are out of order");
     }

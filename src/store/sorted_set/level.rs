@@ -618,6 +618,32 @@ impl<R: Row> Level<R> {
         Ok(())
     }
 
+    /// The memory of the segments that are there, in bytes.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let guard = Guard::new();
+        let slots = self.slots.range(0..self.slots.len());
+        let resident = slots.filter(|slot| slot.residence.segment(&guard).is_some());
+        resident.map(|slot| slot.segment_bytes()).sum()
+    }
+
+    /// Makes the segments of the first chunks, up to `most` bytes and as long as there is room. Returns how many bytes
+    /// these have.
+    pub(crate) fn warm(&self, most: u64, blocks: SetBlocks<'_>) -> Result<u64> {
+        let mut bytes = 0;
+        for chunk in 0..self.slots.len() {
+            let slot = &self.slots[chunk];
+            let needed = slot.segment_bytes();
+            if bytes + needed > most || !blocks.cache().has_room_for(needed) {
+                break;
+            }
+            bytes += needed;
+            if slot.residence.segment(&Guard::new()).is_none() {
+                self.make_segment(chunk, None, blocks)?;
+            }
+        }
+        Ok(bytes)
+    }
+
     /// The rows of a block of this level or of one that follows it, if they are in memory.
     fn resident_rows_of<'g>(
         &self,

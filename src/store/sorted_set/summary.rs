@@ -62,7 +62,7 @@ impl<R: Row> Outline<R> {
         row_bytes: usize,
         has_extent: bool,
         fields: &mut Fields<'_>,
-    ) -> std::result::Result<Self, Problem> {
+    ) -> Result<Self, Problem> {
         let mut high = [0; 16];
         high[..row_bytes].copy_from_slice(fields.take_slice(row_bytes)?);
         let outline = Self {
@@ -91,21 +91,13 @@ impl<R: Row> Outline<R> {
 
     /// The same outline of a chunk whose rows are of another width.
     fn with_rows<S: Row>(self) -> Outline<S> {
-        let Self {
-            high,
-            checksum,
-            blocks,
-            lines,
-            rows,
-            extent,
-        } = self;
         Outline {
-            high: S::from_number(high.number()),
-            checksum,
-            blocks,
-            lines,
-            rows,
-            extent,
+            high: S::from_number(self.high.number()),
+            checksum: self.checksum,
+            blocks: self.blocks,
+            lines: self.lines,
+            rows: self.rows,
+            extent: self.extent,
         }
     }
 }
@@ -137,7 +129,7 @@ fn decode_summary<R: Row>(
     last: u128,
     file: FileSeed,
     bytes: &[u8],
-) -> std::result::Result<Vec<Outline<R>>, Problem> {
+) -> Result<Vec<Outline<R>>, Problem> {
     let mut fields = Fields(unseal(
         Kind::Summary,
         file,
@@ -195,10 +187,7 @@ impl<R: Row> Level<R> {
 
 impl StoredDirectory {
     /// Reads back what the state record has of a level.
-    pub(crate) fn decode(
-        has_extents: bool,
-        fields: &mut Fields<'_>,
-    ) -> std::result::Result<Self, Problem> {
+    pub(crate) fn decode(has_extents: bool, fields: &mut Fields<'_>) -> Result<Self, Problem> {
         let sum = u64::from_le_bytes(fields.take()?);
         let [has_chunks] = fields.take()?;
         let last = match has_chunks {
@@ -215,7 +204,7 @@ impl StoredDirectory {
         name: LevelName,
         file: FileSeed,
         stored: &[(u128, Vec<u8>)],
-    ) -> std::result::Result<Level<R>, (u128, Problem)> {
+    ) -> Result<Level<R>, (u128, Problem)> {
         let mut outlines = Vec::new();
         let mut summaries = Summaries::default();
         for (last, bytes) in stored {
@@ -494,7 +483,7 @@ mod tests {
     use crate::store::engine::BlockTable;
 
     #[test]
-    fn a_summary_reads_back_and_a_damaged_one_is_refused() -> std::result::Result<(), Problem> {
+    fn a_summary_reads_back_and_a_damaged_one_is_refused() -> Result<(), Problem> {
         static TABLE: BlockTable = BlockTable::new(1, "test", true);
         let level = |number| LevelName {
             table: &TABLE,
@@ -538,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_summary_of_documents_takes_less_than_a_page() -> std::result::Result<(), Problem> {
+    fn a_full_summary_of_documents_takes_less_than_a_page() -> Result<(), Problem> {
         static TABLE: BlockTable = BlockTable::new(0, "test", false).with_extents();
         let level = LevelName {
             table: &TABLE,
