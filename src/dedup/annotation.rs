@@ -2,18 +2,16 @@
 //! them, in the order of the records, and how one is written into a record.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
-use std::path::PathBuf;
+use std::io::{self, Read, Write};
 
 use serde_json::Value;
 
 use super::layout::Layout;
 use super::verdicts::{SurvivorId, Verdicts, rounded};
-use super::work::{Work, cannot_write, write_durably};
+use super::work::{InOrder, Work, write_durably};
 use crate::database::Snapshot;
-use crate::error::{Error, Result, path_name};
-use crate::ingest::{NumberedKey, RecordId};
+use crate::error::{Result, path_name};
+use crate::ingest::{NumberedKey, RecordId, without_marks};
 #[cfg(feature = "parquet")]
 use crate::parquet::GroupRow;
 
@@ -190,52 +188,13 @@ fn write_row(id: RecordId, annotation: &Annotation, out: &mut impl Write) -> io:
     out.write_all(survivor)
 }
 
-/// The annotations of a run. Asked for in the order of the records, they are read as they are needed.
-pub(super) struct Annotations {
-    path: PathBuf,
-    rows: BufReader<File>,
-    /// The first one that was not passed yet.
-    next: Option<(RecordId, Annotation)>,
-}
-
-impl Annotations {
-    pub(super) fn open(work: &Work) -> Result<Self> {
-        let path = work.path(ANNOTATIONS);
-        let file = File::open(&path).map_err(Error::io(&path))?;
-        let mut annotations = Self {
-            path,
-            rows: BufReader::with_capacity(256 << 10, file),
-            next: None,
-        };
-        annotations.next = annotations.read()?;
-        Ok(annotations)
-    }
-
-    /// What is said of a record. `None` if it could not be judged. Each that is asked for is behind the one before.
-    pub(super) fn of(&mut self, id: RecordId) -> Result<Option<Annotation>> {
-        while self.next.as_ref().is_some_and(|(next, _)| *next < id) {
-            self.next = self.read()?;
-        }
-        let next = self.next.take_if(|(next, _)| *next == id);
-        if next.is_some() {
-            self.next = self.read()?;
-        }
-        Ok(next.map(|(_, annotation)| annotation))
-    }
-
-    fn read(&mut self) -> Result<Option<(RecordId, Annotation)>> {
-        let mut id = [0; RecordId::BYTES];
-        match self.rows.read_exact(&mut id) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-            read => read.map_err(cannot_write(&self.path))?,
-        }
-        let row = read_row(&mut self.rows).map_err(Error::io(&self.path))?;
-        Ok(Some((RecordId::from(&id), row)))
-    }
+/// The annotations of a run. A record that could not be judged has none.
+pub(super) fn annotations(work: &Work) -> Result<InOrder<Annotation>> {
+    InOrder::open(work.path(ANNOTATIONS), read_row)
 }
 
 /// Reads what stands behind the place of a record.
-fn read_row(rows: &mut impl Read) -> io::Result<Annotation> {
+fn read_row(rows: &mut dyn Read) -> io::Result<Annotation> {
     let group = u64::from_le_bytes(bytes(rows)?);
     let size = u64::from_le_bytes(bytes(rows)?);
     let distance = u32::from_le_bytes(bytes(rows)?);
@@ -254,7 +213,7 @@ fn read_row(rows: &mut impl Read) -> io::Result<Annotation> {
     })
 }
 
-fn bytes<const COUNT: usize>(rows: &mut impl Read) -> io::Result<[u8; COUNT]> {
+fn bytes<const COUNT: usize>(rows: &mut dyn Read) -> io::Result<[u8; COUNT]> {
     let mut bytes = [0; COUNT];
     rows.read_exact(&mut bytes)?;
     Ok(bytes)
@@ -269,11 +228,10 @@ pub(super) fn without_annotation(line: &[u8]) -> Option<Vec<u8>> {
     has_old.then(|| with_fields(line, is_old, "")).flatten()
 }
 
-/// What is between the braces of an object.
+/// What is between the braces of an object. `None` if the line is none.
 fn inside_of(line: &[u8]) -> Option<&[u8]> {
-    let begin = memchr::memchr(b'{', line)? + 1;
-    let end = memchr::memrchr(b'}', line)?;
-    line.get(begin..end)
+    let object = without_marks(line).trim_ascii();
+    object.strip_prefix(b"{")?.strip_suffix(b"}")
 }
 
 /// The line with these fields at the end of its object. `fields` are written as JSON, with commas between them;

@@ -186,17 +186,10 @@ impl Audit {
             max_distance: report.max_distance,
             min_similarity: report.min_similarity,
         };
-        let checked = check.run(&claims, MOST, &self.clean.stop)?;
-        Ok(AuditReport {
-            removed: claims.len() as u64,
-            unchecked: checked.unchecked,
-            greatest_distance: checked.greatest_distance,
-            least_similarity: checked.least_similarity,
-            faults: checked.faults,
-            faulty: checked.faulty,
-            elapsed: began.elapsed(),
-            ..report
-        })
+        check.run(&claims, &mut report, &self.clean.stop)?;
+        report.removed = claims.len() as u64;
+        report.elapsed = began.elapsed();
+        Ok(report)
     }
 
     fn ensure_whole_records(&self) -> Result<()> {

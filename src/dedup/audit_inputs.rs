@@ -63,11 +63,7 @@ impl<'a> InputReading<'a> {
                     }
                 }
             }
-            observe(DedupEvent::Progress {
-                step: DedupStep::Reading,
-                done: progress.bytes_read(),
-                all: progress.bytes_total().unwrap_or_default(),
-            });
+            observe(DedupEvent::of_bytes(DedupStep::Reading, &progress));
             self.audit.clean.stop.ensure_wanted()?;
         }
     }
@@ -151,11 +147,7 @@ impl<'a> InputReading<'a> {
                     difference.add(facts.identity, id, Pile::Inputs);
                 }
             }
-            observe(DedupEvent::Progress {
-                step: DedupStep::Reading,
-                done: progress.bytes_read(),
-                all: progress.bytes_total().unwrap_or_default(),
-            });
+            observe(DedupEvent::of_bytes(DedupStep::Reading, &progress));
             self.audit.clean.stop.ensure_wanted()?;
         }
     }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
-use super::audit_report::{AuditFault, FaultKind};
+use super::audit::MOST;
+use super::audit_report::{AuditFault, AuditReport, FaultKind};
 use super::removed_list::{ListedRecord, RemovedRecord, RemovedRecords};
 use super::verdicts::rounded;
 use crate::database::Snapshot;
@@ -293,7 +294,7 @@ impl Evidence {
     }
 }
 
-/// By what claims are checked.
+/// By what claims are report.
 pub(super) struct Check<'c> {
     pub(super) evidence: &'c Evidence,
     /// The survivors, and which of them were found among the kept records.
@@ -312,20 +313,9 @@ enum Found {
     Unchecked,
 }
 
-/// What is found of all claims.
-#[derive(Default)]
-pub(super) struct Checked {
-    pub(super) unchecked: u64,
-    pub(super) greatest_distance: u32,
-    pub(super) least_similarity: Option<f64>,
-    pub(super) faults: u64,
-    pub(super) faulty: Vec<AuditFault>,
-}
-
 impl Check<'_> {
-    /// Checks all claims. Up to `most` faults of each kind are listed.
-    pub(super) fn run(&self, claims: &Claims, most: usize, stop: &Stop) -> Result<Checked> {
-        let mut checked = Checked::default();
+    /// Checks all claims, and adds what is found to the report.
+    pub(super) fn run(&self, claims: &Claims, report: &mut AuditReport, stop: &Stop) -> Result<()> {
         let mut is_listed = vec![false; self.evidence.places.len()];
         let mut kinds: HashMap<FaultKind, usize> = HashMap::new();
         for claim in &claims.claims {
@@ -333,18 +323,18 @@ impl Check<'_> {
                 stop.ensure_wanted()?;
             }
             match self.found(claim, claims, &mut is_listed)? {
-                Found::Unchecked => checked.unchecked += 1,
+                Found::Unchecked => report.unchecked += 1,
                 Found::Near(distance, similarity) => {
-                    checked.greatest_distance = checked.greatest_distance.max(distance);
-                    let similarities = checked.least_similarity.into_iter().chain(similarity);
-                    checked.least_similarity = similarities.reduce(f64::min);
+                    report.greatest_distance = report.greatest_distance.max(distance);
+                    let similarities = report.least_similarity.into_iter().chain(similarity);
+                    report.least_similarity = similarities.reduce(f64::min);
                 }
                 Found::Fault(kind, found) => {
-                    checked.faults += 1;
+                    report.faults += 1;
                     let count = kinds.entry(kind).or_default();
                     *count += 1;
-                    if *count <= most {
-                        checked.faulty.push(AuditFault {
+                    if *count <= MOST {
+                        report.faulty.push(AuditFault {
                             kind,
                             line: claim.line,
                             told: claims.told(claim),
@@ -354,7 +344,7 @@ impl Check<'_> {
                 }
             }
         }
-        Ok(checked)
+        Ok(())
     }
 
     fn found(&self, claim: &Claim, claims: &Claims, is_listed: &mut [bool]) -> Result<Found> {

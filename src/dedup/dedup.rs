@@ -396,8 +396,15 @@ impl Dedup {
         work.deliver(self)?;
         if let Some(known) = known {
             let database = work.open_records()?;
-            keeping::keep(&work, &records, &database, &known, &self.stop, &mut observe)
-                .map_err(Error::of_file(database.path()))?;
+            keeping::keep(
+                &mut work,
+                &records,
+                &database,
+                &known,
+                &self.stop,
+                &mut observe,
+            )
+            .map_err(Error::of_file(database.path()))?;
         }
         // What is in the folder is not needed from here on.
         work.state.is_stored = true;
@@ -519,7 +526,7 @@ impl Dedup {
         let database = work.open_or_create_records(self, known, &mut unread)?;
         // Documents of an earlier content would stay.
         let snapshot = database.snapshot()?;
-        for (index, name) in records.names()?.iter().enumerate() {
+        for (index, name) in records.names().iter().enumerate() {
             if let Some(source) = snapshot.source(name)? {
                 records.ensure_same(index, &source)?;
             }
@@ -648,26 +655,12 @@ impl Reading<'_> {
                 (self.observe)(DedupEvent::Failed { path, error });
             }
             // It was readable just now, and may be so again.
-            Event::Failed {
-                error:
-                    Error::Input {
-                        source_name,
-                        line,
-                        reason,
-                    },
-                ..
-            } => {
-                return Err(Error::Input {
-                    source_name: source_name.clone(),
-                    line: *line,
-                    reason: reason.clone(),
-                });
+            Event::Failed { error, .. } if matches!(error, Error::Input { .. }) => {
+                return Err((*error).clone());
             }
-            Event::Committed { .. } => (self.observe)(DedupEvent::Progress {
-                step: DedupStep::Reading,
-                done: self.progress.bytes_read(),
-                all: self.progress.bytes_total().unwrap_or_default(),
-            }),
+            Event::Committed { .. } => {
+                (self.observe)(DedupEvent::of_bytes(DedupStep::Reading, &self.progress));
+            }
             _ => {}
         }
         Ok(())

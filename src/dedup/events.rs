@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::work::{REMOVED, Work};
 use crate::error::{Error, Result};
-use crate::ingest::{Fingerprinting, ReadOptions, Record, RecordId, Records, Rejected, Stop};
+use crate::ingest::{
+    Fingerprinting, Progress, ReadOptions, Record, RecordId, Records, Rejected, Stop,
+};
 
 /// An event of [`Dedup::run`](super::Dedup::run).
 ///
@@ -116,6 +118,15 @@ impl DedupTotals {
 }
 
 impl DedupEvent<'_> {
+    /// How many bytes of the inputs are read in this step.
+    pub(super) fn of_bytes(step: DedupStep, progress: &Progress) -> Self {
+        Self::Progress {
+            step,
+            done: progress.bytes_read(),
+            all: progress.bytes_total().unwrap_or_default(),
+        }
+    }
+
     pub(super) fn comparing(done: u64, all: u64) -> Self {
         Self::Progress {
             step: DedupStep::Comparing,

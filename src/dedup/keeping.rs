@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use super::events::{DedupEvent, DedupStep, Observe};
-use super::verdicts::Removed;
+use super::verdicts::removed;
 use super::work::Work;
 use crate::database::{Database, WriteTxn};
 use crate::document::Document;
@@ -18,7 +18,7 @@ const TOGETHER: usize = 10_000;
 /// Refuses inputs that were cleaned against the database before.
 pub(super) fn ensure_new(known: &Database, records: &mut StoredRecords) -> Result<()> {
     let snapshot = known.snapshot()?;
-    for (index, name) in records.names()?.iter().enumerate() {
+    for (index, name) in records.names().iter().enumerate() {
         let Some(source) = snapshot.source(name)? else {
             continue;
         };
@@ -37,10 +37,10 @@ pub(super) fn ensure_new(known: &Database, records: &mut StoredRecords) -> Resul
     Ok(())
 }
 
-/// Stores the documents of the records that survive, and that the inputs were cleaned. Of what is stored already
-/// nothing is stored again.
+/// Stores the documents of the records that survive, and that the inputs were cleaned. Of what a run that was stopped
+/// here has stored, nothing is stored again.
 pub(super) fn keep(
-    work: &Work,
+    work: &mut Work,
     records: &StoredRecords,
     database: &Database,
     known: &Database,
@@ -48,7 +48,10 @@ pub(super) fn keep(
     observe: Observe<'_>,
 ) -> Result<()> {
     let snapshot = database.snapshot()?;
-    let mut removed = Removed::open(work)?;
+    let goes_on = work.state.is_being_stored;
+    work.state.is_being_stored = true;
+    work.save()?;
+    let mut removed = removed(work)?;
     let all = snapshot.stats()?.documents;
     // What fails in the database of the work is told by whoever calls.
     let named = Error::of_file(known.path());
@@ -58,9 +61,9 @@ pub(super) fn keep(
         let Some(numbered) = NumberedKey::of_bytes(document.key()) else {
             continue;
         };
-        if !removed.has(numbered.id)? {
+        if removed.of(numbered.id)?.is_none() {
             let path = &records.paths()[numbered.id.input as usize];
-            insert(&mut txn, &document, numbered, path).map_err(&named)?;
+            insert(&mut txn, &document, numbered, path, goes_on).map_err(&named)?;
         }
         if done % TOGETHER as u64 == 0 {
             txn.commit().map_err(&named)?;
@@ -86,17 +89,19 @@ pub(super) fn keep(
     txn.commit().map_err(&named)
 }
 
-/// Stores a document under the key of its record, unless another document has that.
+/// Stores a document under the key of its record, unless another document has that. If the run `goes_on`, a document
+/// that looks the same there is its own.
 fn insert(
     txn: &mut WriteTxn,
     document: &Document,
     numbered: NumberedKey<'_>,
     path: &Path,
+    goes_on: bool,
 ) -> Result<()> {
     for attempt in 0u64.. {
         let key = key_of(numbered, path, attempt);
         match txn.find(&key)? {
-            Some(other) if !is_same(&other, document) => {}
+            Some(other) if !(goes_on && is_same(&other, document)) => {}
             Some(_) => return Ok(()),
             None => {
                 let named = Document::new(key, document.fingerprint())

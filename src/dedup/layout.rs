@@ -13,6 +13,8 @@ use crate::ingest::{Cut, InputFormat, Packing, RecordId, StoredRecords};
 
 /// The files of the output, in the order of the inputs.
 pub(super) struct Layout {
+    /// Whether the output is a directory.
+    pub(super) is_tree: bool,
     pub(super) files: Vec<OutputFile>,
     paths: Vec<PathBuf>,
     /// How each input is cut into records, and how it is packed.
@@ -45,12 +47,13 @@ impl Layout {
             || !directories.is_empty()
             || kinds.iter().any(|kind| kind.0.cut() == Cut::File);
         let mut layout = Self {
+            is_tree,
             files: Vec::new(),
             paths,
             kinds,
         };
         layout.files = if is_tree {
-            layout.tree(dedup, &directories, &records.names()?)?
+            layout.tree(dedup, &directories, &records.names())?
         } else {
             layout.one_file(dedup)?
         };

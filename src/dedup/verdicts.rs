@@ -2,8 +2,8 @@
 //! output, read in their order.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, BufReader, Read, Seek as _, SeekFrom, Write};
+use std::fs;
+use std::io::{self, Seek as _, SeekFrom, Write};
 use std::mem;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -16,9 +16,9 @@ use super::annotation;
 use super::dedup::Dedup;
 use super::events::{DedupEvent, DedupTotals, Observe};
 use super::layout::Layout;
-use super::work::{REMOVED, Work, cannot_write, write_durably};
+use super::work::{InOrder, REMOVED, Work, cannot_write, write_durably};
 use crate::database::{Database, DeletionEvent, Duplicate};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::{folder_of, open_to_write, sync_directory, sync_file};
 use crate::ingest::{NumberedKey, RecordId};
 
@@ -313,7 +313,7 @@ impl Unjudged {
     fn all(&self) -> Result<Vec<RecordId>> {
         let bytes = match fs::read(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            read => read.map_err(cannot_write(&self.path))?,
+            read => read.map_err(Error::io(&self.path))?,
         };
         let (whole, _) = bytes.as_chunks::<{ RecordId::BYTES }>();
         let mut ids: Vec<RecordId> = whole.iter().map(RecordId::from).collect();
@@ -323,43 +323,7 @@ impl Unjudged {
     }
 }
 
-/// The places of the removed records. Asked for in order, they are read as they are needed.
-pub(super) struct Removed {
-    path: PathBuf,
-    ids: BufReader<File>,
-    /// The first one that was not passed yet.
-    next: Option<RecordId>,
-}
-
-impl Removed {
-    pub(super) fn open(work: &Work) -> Result<Self> {
-        let path = work.path(IDS);
-        let file = File::open(&path).map_err(cannot_write(&path))?;
-        let mut removed = Self {
-            path,
-            ids: BufReader::with_capacity(256 << 10, file),
-            next: None,
-        };
-        removed.next = removed.read()?;
-        Ok(removed)
-    }
-
-    /// Whether a record is removed. Each that is asked for is behind the one before.
-    pub(super) fn has(&mut self, id: RecordId) -> Result<bool> {
-        while self.next.is_some_and(|next| next < id) {
-            self.next = self.read()?;
-        }
-        Ok(self.next == Some(id))
-    }
-
-    fn read(&mut self) -> Result<Option<RecordId>> {
-        let mut bytes = [0; RecordId::BYTES];
-        match self.ids.read_exact(&mut bytes) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-            read => {
-                read.map_err(cannot_write(&self.path))?;
-                Ok(Some(RecordId::from(&bytes)))
-            }
-        }
-    }
+/// The places of the removed records.
+pub(super) fn removed(work: &Work) -> Result<InOrder<()>> {
+    InOrder::open(work.path(IDS), |_| Ok(()))
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write as _};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, BufReader, BufWriter, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -19,12 +19,14 @@ use crate::files::{
     Existing, NewFile, already_exists, are_same_bytes, create, ensure_named_as_plain, folder_of,
     make_directory, remove, remove_directory, rename, replace, sync_directory, sync_file,
 };
-use crate::ingest::{Records, StoredRecords};
+use crate::ingest::{RecordId, Records, StoredRecords};
 
 /// The folder, and the state in it.
 pub(super) struct Work {
     folder: PathBuf,
     pub(super) state: State,
+    /// Keeps other runs from the folder.
+    _lock: Option<File>,
 }
 
 /// How far a run is.
@@ -43,7 +45,9 @@ pub(super) struct State {
     /// Whether all results are made. Perhaps not all are in place.
     #[serde(rename = "is_written")]
     pub(super) has_results: bool,
-    /// Whether what survives is stored in the database that was named.
+    /// Whether it was begun to store what survives in the database that was named, and whether it is stored.
+    #[serde(default)]
+    pub(super) is_being_stored: bool,
     pub(super) is_stored: bool,
     /// By what the content of that database is known again for which it is decided.
     #[serde(default)]
@@ -69,11 +73,13 @@ impl Work {
     pub(super) fn begin(dedup: &Dedup, records: &StoredRecords) -> Result<Self> {
         let folder = Self::folder_of(&dedup.output);
         let command = dedup.command(records.paths());
+        let mut lock = lock_of(&folder)?;
         match state_of(&folder).map_err(cannot_make(&folder))? {
             Found::State(state) if state.command == command => {
                 let work = Self {
                     folder,
                     state: *state,
+                    _lock: lock,
                 };
                 if !work.state.has_results {
                     work.ensure_unchanged(records)?;
@@ -85,11 +91,9 @@ impl Work {
                 let work = Self {
                     folder: folder.clone(),
                     state: *state,
+                    _lock: lock,
                 };
                 work.remove().map_err(cannot_write(&folder))?;
-            }
-            Found::State(_) | Found::Foreign if is_at_work(&folder) => {
-                return Err(Error::output(&folder, "another run is at work in it"));
             }
             Found::State(_) | Found::Foreign => {
                 return Err(Error::output(
@@ -110,6 +114,7 @@ impl Work {
         }
         ensure_places(dedup)?;
         make_directory(&folder).map_err(cannot_make(&folder))?;
+        lock = lock_of(&folder)?;
         let work = Self {
             folder,
             state: State {
@@ -117,6 +122,7 @@ impl Work {
                 command,
                 ..State::default()
             },
+            _lock: lock,
         };
         let stamps = stamps_of(records)?.concat();
         write_durably(&work.path(STAMPS), |out| out.write_all(&stamps))?;
@@ -187,7 +193,6 @@ impl Work {
     pub(super) fn has_made_results(&mut self, dedup: &Dedup) -> Result<()> {
         self.state.made.clear();
         for (name, _) in dedup.results() {
-            // Of files of which none survives, there is no output.
             if self.path(name).exists() {
                 self.state.made.push(name.to_owned());
             }
@@ -262,8 +267,12 @@ impl Work {
         if let Ok(Found::State(state)) = state_of(&folder)
             && no_record_was_stored(&folder)
         {
-            let state = *state;
-            _ = Self { folder, state }.remove();
+            let work = Self {
+                folder,
+                state: *state,
+                _lock: None,
+            };
+            _ = work.remove();
         }
     }
 
@@ -387,12 +396,21 @@ fn remove_beginnings(folder: &Path) -> io::Result<()> {
     fs::remove_dir(folder)
 }
 
-/// Whether another process has the work open.
-fn is_at_work(folder: &Path) -> bool {
-    matches!(
-        Database::open(folder.join(RECORDS), &OpenOptions::new()),
-        Err(Error::Busy { .. })
-    )
+/// Locks a folder for one run, as long as what is returned lives. `None` if there is no folder, or the system locks
+/// none.
+///
+/// # Errors
+///
+/// Another run is at work in it.
+fn lock_of(folder: &Path) -> Result<Option<File>> {
+    let Ok(opened) = File::open(folder) else {
+        return Ok(None);
+    };
+    match opened.try_lock() {
+        Ok(()) => Ok(Some(opened)),
+        Err(TryLockError::WouldBlock) => Err(Error::output(folder, "another run is at work in it")),
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
 }
 
 /// Whether a run has ended before it stored anything.
@@ -461,11 +479,18 @@ fn ensure_places(dedup: &Dedup) -> Result<()> {
             let reason = "the folder for the work has this name until the end: name another";
             return Err(Error::output(result, reason));
         }
-        if taken.contains(&place) {
-            return Err(Error::output(
-                result,
-                "two results cannot have the same name",
-            ));
+        for other in &taken {
+            if place == *other {
+                let reason = "two results cannot have the same name";
+                return Err(Error::output(result, reason));
+            }
+            if place.starts_with(other) || other.starts_with(&place) {
+                let reason = format!(
+                    "one of this and {} would be in the other, which this command makes: name a place outside",
+                    other.display()
+                );
+                return Err(Error::output(result, &reason));
+            }
         }
         taken.push(place);
     }
@@ -581,6 +606,54 @@ fn move_across(from: &Path, to: &Path) -> Result<()> {
     copied.map_err(Error::io(to))?;
     copy.finish(to, Existing::Refuse)?;
     remove(from).map_err(Error::io(from))
+}
+
+/// Rows about records, in the order of these. Asked for in that order, they are read as they are needed.
+pub(super) struct InOrder<T> {
+    path: PathBuf,
+    rows: BufReader<File>,
+    /// Reads what stands behind the place of a record.
+    read_row: fn(&mut dyn Read) -> io::Result<T>,
+    /// The first one that was not passed yet.
+    next: Option<(RecordId, T)>,
+}
+
+impl<T> InOrder<T> {
+    pub(super) fn open(
+        path: PathBuf,
+        read_row: fn(&mut dyn Read) -> io::Result<T>,
+    ) -> Result<Self> {
+        let file = File::open(&path).map_err(Error::io(&path))?;
+        let mut rows = Self {
+            path,
+            rows: BufReader::with_capacity(256 << 10, file),
+            read_row,
+            next: None,
+        };
+        rows.next = rows.read()?;
+        Ok(rows)
+    }
+
+    /// What is said of a record. None that is asked for comes before the one before.
+    pub(super) fn of(&mut self, id: RecordId) -> Result<Option<&T>> {
+        while self.next.as_ref().is_some_and(|(next, _)| *next < id) {
+            self.next = self.read()?;
+        }
+        Ok(match &self.next {
+            Some((next, row)) if *next == id => Some(row),
+            _ => None,
+        })
+    }
+
+    fn read(&mut self) -> Result<Option<(RecordId, T)>> {
+        let mut id = [0; RecordId::BYTES];
+        match self.rows.read_exact(&mut id) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            read => read.map_err(Error::io(&self.path))?,
+        }
+        let row = (self.read_row)(&mut self.rows).map_err(Error::io(&self.path))?;
+        Ok(Some((RecordId::from(&id), row)))
+    }
 }
 
 /// The same error as an output that cannot be written.

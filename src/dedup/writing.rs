@@ -13,14 +13,14 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 
-use super::annotation::{Annotation, Annotations, without_annotation};
+use super::annotation::{Annotation, annotations, without_annotation};
 use super::events::{DedupEvent, DedupStep, Observe};
 use super::layout::{Layout, OutputFile};
-use super::verdicts::Removed;
-use super::work::{Work, cannot_write};
+use super::verdicts::removed;
+use super::work::{InOrder, OUTPUT, Work, cannot_write};
 use crate::database::Database;
 use crate::error::{Error, Result, path_name};
-use crate::files::{open_to_write, remove, sync_directory, sync_file};
+use crate::files::{make_directory, open_to_write, remove, sync_directory, sync_file};
 use crate::ingest::{Cut, Input, Packing, Progress, RecordId, Stop, StoredRecords};
 use crate::parallel;
 #[cfg(feature = "parquet")]
@@ -65,7 +65,7 @@ pub(super) fn write(
     let snapshot = database.snapshot()?;
     let mut sources = Vec::new();
     let mut known = HashSet::new();
-    for (index, name) in records.names()?.into_iter().enumerate() {
+    for (index, name) in records.names().into_iter().enumerate() {
         // An input that is given twice is read once.
         let is_repeated = !known.insert(name.clone());
         let is_left_out = is_repeated || work.state.left_out.contains(&index);
@@ -84,13 +84,10 @@ pub(super) fn write(
         sources.push(source);
     }
     let progress = records.begin_again();
-    let annotations = match annotates {
-        true => Some(Annotations::open(work)?),
-        false => None,
-    };
+    let annotations = annotates.then(|| annotations(work)).transpose()?;
     let mut survivors = Survivors {
         records,
-        removed: Removed::open(work)?,
+        removed: removed(work)?,
         annotations,
         sources,
     };
@@ -101,6 +98,11 @@ pub(super) fn write(
         saved: Instant::now(),
         unsynced: Vec::new(),
     };
+    let output = writing.work.path(OUTPUT);
+    // Also if nothing survives.
+    if layout.is_tree && !output.exists() {
+        make_directory(&output).map_err(cannot_write(&output))?;
+    }
     for file in &layout.files {
         if writing.work.state.reached.input >= file.inputs.end {
             continue;
@@ -121,8 +123,8 @@ pub(super) fn write(
 /// The records that survive, or all of them if they are annotated.
 struct Survivors<'s> {
     records: &'s mut StoredRecords,
-    removed: Removed,
-    annotations: Option<Annotations>,
+    removed: InOrder<()>,
+    annotations: Option<InOrder<Annotation>>,
     /// What the inputs were when they were read. `None` for one that is not read.
     sources: Vec<Option<Source>>,
 }
@@ -230,7 +232,8 @@ impl Writing<'_> {
             let empty = empty_file(file.packing).map_err(cannot_write(&path))?;
             out.write_all(&empty).map_err(cannot_write(&path))?;
         }
-        sync_file(&out).map_err(cannot_write(&path))?;
+        // What was written since the state was kept last.
+        self.unsynced.push(path);
         self.end_file(file)
     }
 
@@ -331,11 +334,7 @@ impl Writing<'_> {
 
     /// Reports how far the work is. An error if nobody wants the rest.
     fn report(&self, observe: Observe<'_>) -> Result<()> {
-        observe(DedupEvent::Progress {
-            step: DedupStep::Writing,
-            done: self.progress.bytes_read(),
-            all: self.progress.bytes_total().unwrap_or_default(),
-        });
+        observe(DedupEvent::of_bytes(DedupStep::Writing, &self.progress));
         self.stop.ensure_wanted()
     }
 }
@@ -350,11 +349,11 @@ impl Survivors<'_> {
         if let Some(annotations) = &mut self.annotations
             && let Some(annotation) = annotations.of(id)?
         {
-            return Ok(Fate::Annotated(annotation));
+            return Ok(Fate::Annotated(annotation.clone()));
         }
-        Ok(match self.removed.has(id)? {
-            true => Fate::LeftOut,
-            false => Fate::Copied,
+        Ok(match self.removed.of(id)? {
+            Some(()) => Fate::LeftOut,
+            None => Fate::Copied,
         })
     }
 

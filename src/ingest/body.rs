@@ -9,7 +9,8 @@ use std::io::{self, Read};
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use flate2::bufread::{DeflateDecoder, GzDecoder};
 
-use super::format::is_no_text;
+use super::format::{is_mostly_binary, is_no_text};
+use super::page::is_token;
 use super::rejected::Reason;
 
 /// The most times that a page may be packed.
@@ -58,7 +59,7 @@ pub(super) fn decode_body<'b>(
     }
     match declared.last() {
         // Many archives have the page as it was after unpacking.
-        Some(packed) if is_binary(&page) => {
+        Some(packed) if is_no_page(&page) => {
             let problem = format!(
                 "its page is said to be packed with {}, and cannot be unpacked",
                 packed.name()
@@ -95,7 +96,8 @@ impl Packed {
 fn detect(bytes: &[u8]) -> Option<Packed> {
     match bytes {
         [0x1f, 0x8b, 8, flags, ..] if *flags < 0x20 => Some(Packed::Gzip),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Packed::Zstd),
+        // A frame, or one that is to be passed over.
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Packed::Zstd),
         // A header of zlib is a multiple of 31. Text may begin so too.
         [first, second, ..]
             if first & 0x8f == 8 && (u32::from(*first) << 8 | u32::from(*second)) % 31 == 0 =>
@@ -146,22 +148,25 @@ fn unpacked(
         } else {
             attempt.has_ended
         };
-        if attempt.damage.is_none()
-            && fits
-            && !(attempt.unpacked.is_empty() || is_unusable(&attempt.unpacked))
-        {
+        // What is packed once more need not show it.
+        let may_be_packed = attempt.has_ended && declared.len() > 1;
+        let is_usable = !attempt.unpacked.is_empty()
+            && (may_be_packed
+                || detect(&attempt.unpacked).is_some()
+                || !is_no_page(&attempt.unpacked));
+        if attempt.damage.is_none() && fits && is_usable {
             return Ok(Some((packed, attempt.unpacked)));
         }
     }
     Ok(None)
 }
 
-/// Whether bytes are neither text nor packed once more.
-fn is_unusable(bytes: &[u8]) -> bool {
-    detect(bytes).is_none() && is_binary(bytes)
+/// Whether bytes are no page of text. That may have a stray character of control.
+fn is_no_page(bytes: &[u8]) -> bool {
+    is_mostly_binary(&bytes[..bytes.len().min(LOOKED_AT)])
 }
 
-/// Whether bytes are no text, by the control characters that texts do not have. Text in UTF-16 has a mark.
+/// Whether bytes may be packed, by the control characters that texts do not have. Text in UTF-16 has a mark.
 fn is_binary(bytes: &[u8]) -> bool {
     let is_marked = matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
     !is_marked && bytes.iter().take(LOOKED_AT).any(|&byte| is_no_text(byte))
@@ -313,7 +318,7 @@ impl Read for Brotli<'_> {
 /// goes. A body that is not declared to be has to begin as a page does, and be in chunks to its end.
 fn joined_chunks(sent: &[u8], is_declared: bool) -> Option<Vec<u8>> {
     let (mut size, mut rest) = chunk_size(sent)?;
-    if !is_declared && !begins_page(rest) {
+    if !is_declared && !begins_page(rest) || size == 0 && !is_trailer(rest) {
         return None;
     }
     let mut joined = Vec::new();
@@ -334,6 +339,15 @@ fn joined_chunks(sent: &[u8], is_declared: bool) -> Option<Vec<u8>> {
         is_first = false;
     }
     (is_declared || !is_first).then_some(joined)
+}
+
+/// Whether nothing but fields and blank lines is left. Text may begin with a zero.
+fn is_trailer(rest: &[u8]) -> bool {
+    let mut lines = rest.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    lines.all(|line| {
+        let name = line.split(|&byte| byte == b':').next();
+        line.is_empty() || line.contains(&b':') && name.is_some_and(is_token)
+    })
 }
 
 /// The size of the chunk that begins here, and what is behind its line. There may be a line end before.
@@ -625,5 +639,37 @@ mod tests {
         damaged.truncate(10);
         damaged.extend(noise);
         assert!(page_of("X: y", &damaged).is_err_and(|it| it.contains("damaged")));
+    }
+
+    #[test]
+    fn a_stray_character_of_control_makes_no_page_unreadable() {
+        let page = [b"<p>\x0b".to_vec(), html()].concat();
+        assert_eq!(
+            page_of("Content-Encoding: deflate", &deflate(&page)),
+            Ok(page.clone())
+        );
+        for stale in ["gzip", "br", "deflate"] {
+            assert_eq!(
+                page_of(&format!("Content-Encoding: {stale}"), &page),
+                Ok(page.clone())
+            );
+        }
+        let twice = deflate(&deflate(&page));
+        assert_eq!(
+            page_of("Content-Encoding: deflate, deflate", &twice),
+            Ok(page.clone())
+        );
+        // A frame that is to be passed over.
+        let framed = [b"\x50\x2a\x4d\x18\x03\0\0\0abc".to_vec(), zstd(&page)].concat();
+        assert_eq!(page_of("Content-Encoding: zstd", &framed), Ok(page));
+    }
+
+    #[test]
+    fn a_text_that_begins_with_a_zero_is_no_end_of_chunks() {
+        let text = b"0\nis the first number, and here is all the text behind it.";
+        assert_eq!(page_of(CHUNKED, text), Ok(text.to_vec()));
+        for end in ["0\r\n\r\n", "0\r\nX-Sum: 7\r\n\r\n", "0"] {
+            assert_eq!(page_of(CHUNKED, end.as_bytes()), Ok(Vec::new()), "{end:?}");
+        }
     }
 }

@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_files_of_a_directory_come_in_the_order_of_their_names()
-    -> std::result::Result<(), Box<dyn std::error::Error>> {
+    -> Result<(), Box<dyn std::error::Error>> {
         let folder = tempfile::tempdir()?;
         let options = ReadOptions::new().directory(folder.path());
         let refused = |options: &ReadOptions, why: &str| {
@@ -237,7 +237,7 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn links_in_a_circle_or_to_nowhere_are_told_and_the_others_are_found()
-    -> std::result::Result<(), Box<dyn std::error::Error>> {
+    -> Result<(), Box<dyn std::error::Error>> {
         let folder = tempfile::tempdir()?;
         let pages = folder.path().join("pages");
         fs::create_dir(&pages)?;

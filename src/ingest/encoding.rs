@@ -27,20 +27,6 @@ const GUESSED_BYTES: usize = 128 << 10;
 /// So many continuation bytes where UTF-8 has them are no chance.
 const EVIDENT_BYTES: usize = 6;
 
-/// The text of the bytes of an HTML page, in the encoding that the bytes, `charset` or the page itself tell: the label
-/// that a server sends, such as `windows-1251`. Without any, it is guessed.
-///
-/// # Errors
-///
-/// [`Reason::Encoding`] if the bytes are no text in any encoding that comes into question.
-///
-/// # Cost
-///
-/// A pass over the bytes for each encoding that is tried. Most pages need one.
-pub fn decode_page(page: &[u8], charset: Option<&str>) -> Result<String, Reason> {
-    decoded(page, charset, true)
-}
-
 /// The text of some bytes. `charset` is the label that those who sent them gave, and `declares` whether the bytes may
 /// say their encoding, as HTML and XML do.
 pub(super) fn decoded(
@@ -62,9 +48,7 @@ pub(super) fn decoded(
         return Ok(text);
     }
     if utf_8.is_evident {
-        return utf_8
-            .text_that_fits(Strictness::Malformed)
-            .map_err(|decoded| decoded.misfit(UTF_8));
+        return utf_8.text_of_utf_8();
     }
     let inside = if declares { declared(bytes) } else { None };
     if [said, inside].contains(&Some(REPLACEMENT)) && is_unreadable(bytes) {
@@ -93,6 +77,7 @@ fn best_candidate(
         Guessed,
     }
     let mut tried: Vec<(&'static Encoding, Decoded)> = Vec::new();
+    let is_likely_utf_8 = utf_8.others >= 2 && utf_8.errors * 2 <= utf_8.others;
     let mut utf_8 = Some(utf_8);
     let named = [said[0], said[1], Some(UTF_8)].map(Candidate::Named);
     for candidate in named.into_iter().chain([Candidate::Guessed]) {
@@ -111,6 +96,11 @@ fn best_candidate(
         };
         match decoded.text_that_fits(Strictness::Controls) {
             Ok(text) => return Ok(text),
+            // To any encoding of single bytes each byte is a letter. So a guess would win that makes two or three letters
+            // of each that is UTF-8.
+            Err(decoded) if encoding == UTF_8 && is_likely_utf_8 => {
+                return decoded.text_of_utf_8();
+            }
             Err(mut decoded) => {
                 if !decoded.fits(Strictness::Malformed) && !decoded.is_nearly_whole() {
                     decoded.text = String::new();
@@ -185,12 +175,28 @@ fn text_of_plain_evidence(bytes: &[u8], said: Option<&'static Encoding>) -> Opti
     if !has_escapes && said != Some(ISO_2022_JP) {
         return None;
     }
-    let decoded = Decoded::new(ISO_2022_JP, bytes);
-    if decoded.others == 0 {
-        None
-    } else {
-        decoded.text_that_fits(Strictness::Malformed).ok()
+    let decoded = Decoded::new(ISO_2022_JP, &without_idle_escapes(bytes));
+    // All bytes of it are ASCII, as which it would fit, whatever it is.
+    (decoded.others > 0 && decoded.errors * 2 <= decoded.others).then_some(decoded.text)
+}
+
+/// ISO-2022-JP without the escapes behind which another one stands at once. Words that were encoded one by one and then
+/// joined have them, and decoders take them for errors.
+fn without_idle_escapes(bytes: &[u8]) -> Cow<'_, [u8]> {
+    const ESCAPE: u8 = 0x1b;
+    const ESCAPE_BYTES: usize = 3;
+    let is_idle = |at: usize| bytes[at] == ESCAPE && bytes.get(at + ESCAPE_BYTES) == Some(&ESCAPE);
+    let mut rest = 0;
+    let mut kept = Vec::new();
+    for at in memchr::memchr_iter(ESCAPE, bytes).filter(|&at| is_idle(at)) {
+        kept.extend_from_slice(&bytes[rest..at]);
+        rest = at + ESCAPE_BYTES;
     }
+    if rest == 0 {
+        return Cow::Borrowed(bytes);
+    }
+    kept.extend_from_slice(&bytes[rest..]);
+    Cow::Owned(kept)
 }
 
 /// The kind of UTF-16 that bytes without a mark are in, as the NUL bytes of its Latin characters show.
@@ -381,16 +387,18 @@ impl Decoded {
         decoded
     }
 
-    /// Whether at most a few characters do not fit: one in a hundred of those that are not ASCII, or five in a thousand
-    /// of all, unless the others that are not ASCII hardly fit better.
+    /// Whether at most a few characters do not fit: two, one in a hundred of those that are not ASCII, or five in a
+    /// thousand of all, unless the others that are not ASCII hardly fit better.
     fn fits(&self, strictness: Strictness) -> bool {
         let mut misfits = self.errors;
         if strictness == Strictness::Controls {
             misfits += self.controls;
         }
         let fitting = (self.others + self.errors).saturating_sub(misfits);
-        let are_few = misfits * 100 <= fitting || misfits * 200 <= self.characters;
-        misfits == 0 || are_few && (self.is_evident || misfits * 8 <= fitting)
+        let are_few = misfits == self.errors && misfits <= 2
+            || misfits * 100 <= fitting
+            || misfits * 200 <= self.characters;
+        misfits == 0 || are_few && misfits * 8 <= fitting
     }
 
     /// Whether next to nothing of the text is lost: an English page with a few odd bytes, of which no guess makes
@@ -404,6 +412,17 @@ impl Decoded {
             Ok(self.text)
         } else {
             Err(self)
+        }
+    }
+
+    /// The text of what can only be UTF-8. A reader of a text in which more is lost would miss it too.
+    fn text_of_utf_8(self) -> Result<String, Reason> {
+        let are_few = self.errors <= 2
+            || self.errors * 50 <= self.others
+            || self.errors * 100 <= self.characters;
+        match are_few {
+            true => Ok(self.text),
+            false => Err(self.misfit(UTF_8)),
         }
     }
 

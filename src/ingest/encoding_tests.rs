@@ -367,3 +367,37 @@ fn a_few_odd_bytes_in_a_long_page_do_not_cost_the_page() {
         200
     );
 }
+
+/// Texts of a paragraph were read in another encoding, or rejected, where one byte was bad.
+#[test]
+fn a_bad_byte_costs_one_character_however_short_the_page_is() {
+    let japanese =
+        "駅前の図書館は来月から夜九時まで開館し、学生や勤め帰りの人が本を借りられるようになる。";
+    let chinese = "图书馆下个月起开放到晚上九点，学生和下班的人都可以借书。";
+    let german = "Über den Fluß führt eine schöne alte Brücke, und am anderen Ufer stehen Häuser mit roten Dächern und \
+                  kleinen Gärten, in denen im Sommer viele Blumen wachsen.";
+    for (label, text) in [
+        ("utf-8", german),
+        ("utf-8", japanese),
+        ("shift_jis", japanese),
+        ("euc-jp", japanese),
+        ("gbk", chinese),
+        ("utf-8", chinese),
+    ] {
+        let bytes = [&b"\xff "[..], &encoded(label, text)].concat();
+        let page = page_of("", &bytes);
+        let read = html(&format!("text/html; charset={label}"), &page);
+        assert!(read.contains(text), "{label}: {read}");
+    }
+    // Each pair of halves is one character that somebody has encoded in two parts.
+    let halves = [german.as_bytes(), b" \xed\xa0\xbd\xed\xb8\x80"].concat();
+    assert!(html("text/html", &page_of("", &halves)).contains(german));
+    // Words that were encoded one by one, and a byte that is none of it.
+    let words: Vec<u8> = japanese
+        .split('、')
+        .flat_map(|word| encoded("iso-2022-jp", word))
+        .chain(*b"\xff")
+        .collect();
+    let read = html("text/html; charset=iso-2022-jp", &page_of("", &words));
+    assert!(read.contains(&japanese.replace('、', "")), "{read}");
+}

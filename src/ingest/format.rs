@@ -178,13 +178,13 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
             _ if name.ends_with(".csv") => Some(UNREAD_CSV),
             _ if is_named_text => None,
             Kind::Xml => Some(UNREAD_XML),
-            _ => kind_of_mail(beginning).or_else(|| match shown.strip_prefix(b"[") {
+            _ => kind_of_mail(shown).or_else(|| match shown.strip_prefix(b"[") {
                 Some(rest) if begins_item(rest.trim_ascii_start()) => kind_of_json(shown),
                 _ => None,
             }),
         }),
         // A browser may save a page as mail with parts.
-        InputFormat::Text if is_page && !is_markup => kind_of_mail(beginning),
+        InputFormat::Text if is_page && !is_markup => kind_of_mail(shown),
         _ => None,
     };
     match problem {
@@ -242,115 +242,29 @@ const WITHIN: usize = 4096;
 /// The bytes in which the standard looks for those that text does not have.
 const BINARY_WITHIN: usize = 1445;
 
-/// How HTML begins, but for its document type. White space, `>` or `/>` stands behind each. A comment is HTML too, but
-/// not `<pre>`, with which many texts begin.
-const HTML: &[&[u8]] = &[
-    b"<html",
-    b"<head",
-    b"<script",
-    b"<iframe",
-    b"<h1",
-    b"<div",
-    b"<font",
-    b"<table",
-    b"<a",
-    b"<style",
-    b"<title",
-    b"<b",
-    b"<body",
-    b"<br",
-    b"<p",
-    // These are not in the standard.
-    b"<meta",
-    b"<link",
-    b"<base",
-    b"<noscript",
-    b"<frameset",
-    b"<center",
-    b"<main",
-    b"<article",
-    b"<aside",
-    b"<section",
-    b"<header",
-    b"<footer",
-    b"<nav",
-    b"<figure",
-    b"<img",
-    b"<hr",
-    b"<span",
-    b"<ul",
-    b"<ol",
-    b"<dl",
-    b"<h2",
-    b"<h3",
-    b"<h4",
-    b"<h5",
-    b"<h6",
-    b"<form",
-    b"<blockquote",
-    b"<em",
-    b"<strong",
-    b"<i",
-    b"<u",
-    b"<small",
-    b"<big",
-    b"<abbr",
-    b"<address",
-    b"<cite",
-    b"<li",
-    b"<dt",
-    b"<dd",
-    b"<tr",
-    b"<td",
-    b"<th",
-    b"<tbody",
-    b"<thead",
-    b"<caption",
-    b"<button",
-    b"<input",
-    b"<label",
-    b"<select",
-    b"<picture",
-    b"<video",
-    b"<audio",
-    b"<object",
-    b"<embed",
-    b"<map",
-    b"<details",
-    b"<dialog",
-    b"<fieldset",
-    b"<template",
-    b"<time",
-    b"<mark",
-    b"<marquee",
-    b"<nobr",
-    b"<hgroup",
-    b"<search",
-    b"<noframes",
-];
+/// The elements with whose tags HTML begins. White space, `>` or `/>` stands behind each. A comment is HTML too, but not
+/// `<pre>`, with which many texts begin. From `meta` on they are not in the standard.
+const HTML: &str = "html head script iframe h1 div font table a style title b body br p meta link base noscript \
+                    frameset center main article aside section header footer nav figure img hr span ul ol dl h2 \
+                    h3 h4 h5 h6 form blockquote em strong i u small big abbr address cite li dt dd tr td th \
+                    tbody thead caption button input label select picture video audio object embed map details \
+                    dialog fieldset template time mark marquee nobr hgroup search noframes menu dir math code \
+                    kbd samp var tt s strike del ins sup sub q dfn bdo bdi wbr ruby data output progress meter \
+                    summary textarea option optgroup legend col colgroup tfoot area source track param canvas \
+                    acronym xmp";
 
 const DOCUMENT_TYPE: &[u8] = b"<!doctype";
 
 /// The roots of XML and SGML without a declaration: feeds, dumps of wikis and what is made of those (`doc`), pictures,
 /// maps of sites, and collections of news (`doc`, `lewis`).
-const XML: &[&[u8]] = &[
-    b"<rss",
-    b"<feed",
-    b"<rdf:rdf",
-    b"<mediawiki",
-    b"<doc",
-    b"<lewis",
-    b"<svg",
-    b"<urlset",
-    b"<sitemapindex",
-];
+const XML: &str = "rss feed rdf:rdf mediawiki doc lewis svg urlset sitemapindex";
 
 /// What the bytes are, by their beginning.
 pub(super) fn kind_of_bytes(bytes: &[u8]) -> Kind {
     let beginning = beginning_of(bytes);
     let lower = beginning.trim_ascii_start().to_ascii_lowercase();
     if lower.starts_with(b"<?xml") {
-        return if has_root(&lower, &[b"<html"]) {
+        return if has_root(&lower, "html") {
             Kind::Xhtml
         } else {
             Kind::Xml
@@ -362,8 +276,7 @@ pub(super) fn kind_of_bytes(bytes: &[u8]) -> Kind {
     }
     // A document type of another name is hardly ever one of XML without a declaration.
     let is_html = lower.starts_with(DOCUMENT_TYPE) || begins_with_own_tag(&lower);
-    if is_html || lower.starts_with(b"<!--") || HTML.iter().any(|tag| begins_with_tag(&lower, tag))
-    {
+    if is_html || lower.starts_with(b"<!--") || has_any_tag(&lower, HTML) {
         return Kind::Html;
     }
     let looked_at = &beginning[..beginning.len().min(BINARY_WITHIN)];
@@ -377,7 +290,7 @@ pub(super) fn kind_of_bytes(bytes: &[u8]) -> Kind {
 /// Whether the root of XML is that of a page, with a declaration of XML or without.
 pub(super) fn has_html_root(bytes: &[u8]) -> bool {
     let lower = beginning_of(bytes).trim_ascii_start().to_ascii_lowercase();
-    has_root(&lower, &[b"<html"])
+    has_root(&lower, "html")
 }
 
 /// Whether the tag of an element begins here that a page defines itself: its name has a hyphen.
@@ -395,7 +308,20 @@ fn begins_with_own_tag(lower: &[u8]) -> bool {
 
 /// The first bytes in an encoding that is like ASCII: without a mark, and of UTF-16 in UTF-8.
 fn beginning_of(bytes: &[u8]) -> Cow<'_, [u8]> {
-    if let Some(rest) = bytes.strip_prefix(UTF_8_MARK) {
+    /// Programs that join files leave marks, and editors spaces that nobody sees.
+    const PASSED_OVER: [&[u8]; 3] = [UTF_8_MARK, "\u{a0}".as_bytes(), "\u{200b}".as_bytes()];
+    let mut rest = bytes;
+    let behind_one = |bytes: &'_ [u8]| {
+        let bytes = bytes.trim_ascii_start();
+        PASSED_OVER
+            .iter()
+            .find(|one| bytes.starts_with(one))
+            .map(|one| bytes.len() - one.len())
+    };
+    while let Some(left) = behind_one(rest) {
+        rest = &rest[rest.len() - left..];
+    }
+    if rest.len() < bytes.len() {
         return Cow::Borrowed(&rest[..rest.len().min(WITHIN)]);
     }
     let mut beginning = &bytes[..bytes.len().min(WITHIN)];
@@ -430,7 +356,7 @@ fn begins_with_tag(bytes: &[u8], tag: &[u8]) -> bool {
 
 /// Whether the root of XML is one of these: it, or the document type that names it, is the first that is neither a
 /// declaration nor a comment.
-fn has_root(xml: &[u8], roots: &[&[u8]]) -> bool {
+fn has_root(xml: &[u8], roots: &str) -> bool {
     let mut rest = xml;
     loop {
         let end: &[u8] = match rest {
@@ -443,11 +369,22 @@ fn has_root(xml: &[u8], roots: &[&[u8]]) -> bool {
         };
         rest = rest[at + end.len()..].trim_ascii_start();
     }
-    if begins_with_tag(rest, DOCUMENT_TYPE) {
-        let named = rest[DOCUMENT_TYPE.len()..].trim_ascii_start();
-        return roots.iter().any(|root| begins_with_tag(named, &root[1..]));
+    match begins_with_tag(rest, DOCUMENT_TYPE) {
+        true => begins_with_any(rest[DOCUMENT_TYPE.len()..].trim_ascii_start(), roots),
+        false => has_any_tag(rest, roots),
     }
-    roots.iter().any(|root| begins_with_tag(rest, root))
+}
+
+/// Whether the tag of one of these elements begins here.
+fn has_any_tag(lower: &[u8], elements: &str) -> bool {
+    let tag = lower.strip_prefix(b"<");
+    let name = tag.map(|tag| tag.strip_prefix(b"/").unwrap_or(tag));
+    name.is_some_and(|name| begins_with_any(name, elements))
+}
+
+fn begins_with_any(lower: &[u8], names: &str) -> bool {
+    let mut names = names.split(' ');
+    names.any(|name| begins_with_tag(lower, name.as_bytes()))
 }
 
 /// Whether a byte is not in text.

@@ -225,23 +225,10 @@ impl Input {
     }
 
     fn copy_line(&mut self, to: &mut dyn Write) -> io::Result<bool> {
-        let mut has_any = false;
-        loop {
-            let buffer = match self.opened.content.fill_buf() {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                buffer => buffer?,
-            };
-            let found = memchr::memchr(b'\n', buffer);
-            let used = found.map_or(buffer.len(), |at| at + 1);
-            to.write_all(&buffer[..used])?;
-            self.opened.content.consume(used);
-            self.opened.offset += used as u64;
-            has_any |= used > 0;
-            if used == 0 || found.is_some() {
-                self.lines += u64::from(has_any);
-                return Ok(has_any);
-            }
-        }
+        let (length, _) = self.each_piece_of_line(|piece| to.write_all(piece))?;
+        self.opened.offset += length;
+        self.lines += u64::from(length > 0);
+        Ok(length > 0)
     }
 
     fn copy_warc(&mut self, to: &mut dyn Write) -> io::Result<bool> {
@@ -342,6 +329,22 @@ impl Input {
     fn read_until_line_feed(&mut self, line: &mut Vec<u8>) -> io::Result<(u64, bool)> {
         let most = (self.max_record_bytes as u64).saturating_add(2);
         let mut length = 0;
+        self.each_piece_of_line(|piece| {
+            length += piece.len() as u64;
+            match length <= most {
+                true => line.extend_from_slice(piece),
+                false => *line = Vec::new(),
+            }
+            Ok(())
+        })
+    }
+
+    /// Gives the next line in pieces. Returns its length with the line feed, and whether it has one.
+    fn each_piece_of_line(
+        &mut self,
+        mut take: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<(u64, bool)> {
+        let mut length = 0;
         loop {
             let buffer = match self.opened.content.fill_buf() {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -349,13 +352,9 @@ impl Input {
             };
             let found = memchr::memchr(b'\n', buffer);
             let used = found.map_or(buffer.len(), |at| at + 1);
-            length += used as u64;
-            if length <= most {
-                line.extend_from_slice(&buffer[..used]);
-            } else {
-                *line = Vec::new();
-            }
+            take(&buffer[..used])?;
             self.opened.content.consume(used);
+            length += used as u64;
             if used == 0 || found.is_some() {
                 return Ok((length, found.is_some()));
             }

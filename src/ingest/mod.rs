@@ -63,11 +63,11 @@ mod warc;
 mod warc_page;
 mod zstd_frame;
 
-pub use encoding::decode_page;
 pub use fingerprinting::Fingerprinting;
 pub use format::InputFormat;
 pub use ingestion::{Event, Ingest, Ingested, Resumed};
 pub use options::ReadOptions;
+pub use page::decode_page;
 pub use record::{Record, Units};
 pub use records::{ReadRecord, Records};
 pub use rejected::{Offset, Reason, Rejected};
@@ -80,6 +80,7 @@ pub(crate) use {
     format::Cut,
     input::Input,
     numbered_key::{NumberedKey, RecordId},
+    parsed::without_marks,
     stored_bytes::Stop,
     stored_records::StoredRecords,
     text_lines::TextLines,

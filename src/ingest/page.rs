@@ -67,6 +67,11 @@ impl Said {
 
     /// Takes a field `Content-Type` as it came. There may be several, and one may have several types.
     pub(super) fn add_type(&mut self, content_type: &str) {
+        /// A longer one is none.
+        const MOST_BYTES: usize = 64 << 10;
+        if content_type.len() > MOST_BYTES {
+            return;
+        }
         for value in outside_of_quotes(content_type, ',') {
             let mut parts = outside_of_quotes(value, ';').into_iter();
             let first = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -148,32 +153,11 @@ impl SaidKind {
 
 /// Whether texts of this subtype are no pages, even if they begin as one: their tags are to be read.
 fn is_plain(subtype: &str) -> bool {
-    const PLAIN: [&str; 22] = [
-        "plain",
-        "css",
-        "csv",
-        "markdown",
-        "javascript",
-        "ecmascript",
-        "jscript",
-        "typescript",
-        "coffeescript",
-        "json",
-        "jsx",
-        "less",
-        "calendar",
-        "vcard",
-        "vtt",
-        "rtf",
-        "richtext",
-        "enriched",
-        "troff",
-        "uri-list",
-        "tab-separated-values",
-        "cache-manifest",
-    ];
+    const PLAIN: &str = "plain css csv markdown javascript ecmascript jscript typescript coffeescript json jsx \
+                         less calendar vcard vtt rtf richtext enriched troff uri-list tab-separated-values \
+                         cache-manifest";
     let is_own = subtype.starts_with("x-") && !subtype.contains("html");
-    PLAIN.contains(&subtype) || is_own || subtype.starts_with("vnd.")
+    PLAIN.split(' ').any(|plain| plain == subtype) || is_own || subtype.starts_with("vnd.")
 }
 
 /// Whether a word may be the name of a field or a half of a type (RFC 9110, 5.6.2). In quotes or brackets is none.
@@ -219,20 +203,56 @@ pub(super) fn content(page: &[u8], said: &Said) -> Result<Option<Content>, Reaso
     if matches!(kind, Kind::Xml | Kind::Binary) {
         return Ok(None);
     }
-    if let Some(found) = kind_of(page) {
-        return Err(Reason::NotText { found });
-    }
-    if is_mostly_binary(page) && !is_wide_text(page, said.charset.as_deref()) {
-        return Err(Reason::NotText {
-            found: "has bytes that stand in no text, such as NUL",
-        });
-    }
-    let text = decoded(page, said.charset.as_deref(), kind != Kind::Text)?;
+    let text = text_of(page, said.charset.as_deref(), kind != Kind::Text)?;
     Ok(Some(match kind {
+        // To browsers, an XML declaration says nothing there. It would make a page one of XHTML.
+        Kind::Html if said.kind() == SaidKind::Html && !said.is_file => {
+            Content::Html(without_declaration(text))
+        }
         Kind::Html => Content::Html(text),
         Kind::Xhtml => Content::Xhtml(text),
         _ => Content::Text(text),
     }))
+}
+
+/// A page without an XML declaration at its beginning.
+fn without_declaration(page: String) -> String {
+    let beginning = page.trim_ascii_start();
+    match beginning
+        .strip_prefix("<?xml")
+        .and_then(|rest| rest.split_once('>'))
+    {
+        Some((_, rest)) => rest.to_owned(),
+        None => page,
+    }
+}
+
+/// The text of the bytes of an HTML page, in the encoding that the bytes, `charset` or the page itself tell: the label
+/// that a server sends, such as `windows-1251`. Without any, it is guessed.
+///
+/// # Errors
+///
+/// [`Reason::NotText`] for the bytes of an image, a PDF file and the like. [`Reason::Encoding`] if they are no text in
+/// any encoding that comes into question.
+///
+/// # Cost
+///
+/// A pass over the bytes for each encoding that is tried. Most pages need one.
+pub fn decode_page(page: &[u8], charset: Option<&str>) -> Result<String, Reason> {
+    text_of(page, charset, true)
+}
+
+/// The text of bytes that are said to be text. `declares`: they may say their encoding, as HTML and XML do.
+fn text_of(page: &[u8], charset: Option<&str>, declares: bool) -> Result<String, Reason> {
+    if let Some(found) = kind_of(page) {
+        return Err(Reason::NotText { found });
+    }
+    if is_mostly_binary(page) && !is_wide_text(page, charset) {
+        return Err(Reason::NotText {
+            found: "has bytes that stand in no text, such as NUL",
+        });
+    }
+    decoded(page, charset, declares)
 }
 
 #[cfg(test)]
@@ -303,7 +323,13 @@ mod tests {
             ("", "<?xml version='1.0'?><rss>", None),
             ("", "a\0b\0\0\0\0\0\0", None),
             ("", xhtml, Some(Content::Xhtml(xhtml.to_owned()))),
-            ("text/html", xhtml, Some(Content::Html(xhtml.to_owned()))),
+            (
+                "text/html",
+                xhtml,
+                Some(Content::Html(
+                    "<html xmlns='http://www.w3.org/1999/xhtml'>".to_owned(),
+                )),
+            ),
             (
                 "application/xml",
                 xhtml,
@@ -398,6 +424,8 @@ mod tests {
                     "{read:?}"
                 );
             }
+            let page = decode_page(bytes, Some("utf-8"));
+            assert!(matches!(page, Err(Reason::NotText { .. })), "{page:?}");
         }
         let stray = read(
             "text/html",

@@ -83,7 +83,7 @@ pub(super) fn parse(
 
 /// A line without the byte order marks before it. Where files were put together that begin with one, each leaves its
 /// own before a line.
-fn without_marks(mut line: &[u8]) -> &[u8] {
+pub(crate) fn without_marks(mut line: &[u8]) -> &[u8] {
     while let Some(rest) = line.strip_prefix(b"\xef\xbb\xbf") {
         line = rest;
     }

@@ -111,7 +111,7 @@ impl Sources {
         counts: bool,
     ) -> Result<(Self, Vec<(usize, Resumed)>)> {
         let names = records.names();
-        let stored = stored_sources(database, &names)?;
+        let stored = stored_sources(&database.snapshot()?, &names)?;
         let run = Run::new(&names, &stored, reread);
         let mut sources = Self {
             sources: vec![None; names.len()],
@@ -539,11 +539,7 @@ pub(super) fn resume(records: &mut Records, snapshot: &Snapshot) -> Result<Vec<R
         repeated: repeated(&names),
     };
     let mut all = Vec::with_capacity(names.len());
-    for (index, name) in names.iter().enumerate() {
-        let stored = match name {
-            Some(name) => snapshot.source(name)?,
-            None => None,
-        };
+    for (index, stored) in stored_sources(snapshot, &names)?.into_iter().enumerate() {
         let resumed = match run.resume(records, index, stored.as_ref()) {
             Err(Error::Input { reason, .. }) => {
                 records.fail(index, reason, false);
@@ -611,8 +607,7 @@ fn repeated(names: &[Option<Arc<[u8]>>]) -> Vec<bool> {
     repeated
 }
 
-fn stored_sources(database: &Database, names: &[Option<Arc<[u8]>>]) -> Result<Vec<Option<Source>>> {
-    let snapshot = database.snapshot()?;
+fn stored_sources(snapshot: &Snapshot, names: &[Option<Arc<[u8]>>]) -> Result<Vec<Option<Source>>> {
     let mut sources = Vec::with_capacity(names.len());
     for name in names {
         sources.push(match name {

@@ -198,12 +198,12 @@ impl Progress {
 }
 
 /// A reader that counts the bytes read through it.
-struct Counted<R> {
-    inner: R,
+struct Counted {
+    inner: Stored,
     read: Arc<AtomicU64>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         self.read.fetch_add(read as u64, Ordering::Relaxed);

@@ -70,13 +70,12 @@ impl StoredRecords {
     }
 
     /// By what a database knows the inputs again.
-    pub(crate) fn names(&mut self) -> Result<Vec<Vec<u8>>> {
+    pub(crate) fn names(&mut self) -> Vec<Vec<u8>> {
         let names = self.records.names();
-        let mut known = Vec::with_capacity(names.len());
-        for name in &*names {
-            known.push(name.as_deref().unwrap_or_default().to_vec());
-        }
-        Ok(known)
+        let known = names.iter().map(|name| name.as_deref());
+        known
+            .map(|name| name.unwrap_or_default().to_vec())
+            .collect()
     }
 
     /// The progress of reading from the beginning.

@@ -4,109 +4,39 @@
 const LOOKED_AT: usize = 1024;
 
 /// How files of other kinds begin, what they are, and what to do with them.
+#[rustfmt::skip]
 const BEGINNINGS: &[(&[u8], &str)] = &[
-    (
-        b"BZh91AY&SY",
-        "is packed with bzip2; unpack it, for example with `bunzip2`",
-    ),
-    (
-        b"\xfd7zXZ\0",
-        "is packed with xz; unpack it, for example with `unxz`",
-    ),
-    (
-        b"LZIP\x01",
-        "is packed with lzip; unpack it, for example with `lzip -d`",
-    ),
-    (
-        b"\x04\x22\x4d\x18",
-        "is packed with lz4; unpack it, for example with `unlz4`",
-    ),
-    (
-        b"\x02\x21\x4c\x18",
-        "is packed with lz4; unpack it, for example with `unlz4`",
-    ),
-    (
-        b"\xff\x06\0\0sNaPpY",
-        "is packed with Snappy; unpack it, for example with `snzip -d`",
-    ),
-    (
-        b"\x1f\x9d",
-        "is packed with compress (`.Z`); unpack it, for example with `gunzip`",
-    ),
+    (b"BZh91AY&SY", "is packed with bzip2; unpack it, for example with `bunzip2`"),
+    (b"\xfd7zXZ\0", "is packed with xz; unpack it, for example with `unxz`"),
+    (b"LZIP\x01", "is packed with lzip; unpack it, for example with `lzip -d`"),
+    (b"\x04\x22\x4d\x18", "is packed with lz4; unpack it, for example with `unlz4`"),
+    (b"\x02\x21\x4c\x18", "is packed with lz4; unpack it, for example with `unlz4`"),
+    (b"\xff\x06\0\0sNaPpY", "is packed with Snappy; unpack it, for example with `snzip -d`"),
+    (b"\x1f\x9d", "is packed with compress (`.Z`); unpack it, for example with `gunzip`"),
     (
         b"PK\x03\x04",
         "is a zip archive; unpack it, for example with `unzip`; of a web archive (WACZ), read the folder `archive` \
          alone",
     ),
-    (
-        b"7z\xbc\xaf\x27\x1c",
-        "is a 7z archive; unpack it, for example with `7z x`",
-    ),
-    (
-        b"\x1f\x8b\x08",
-        "is packed twice, the inner time with gzip; take off the outer packing",
-    ),
-    (
-        b"\x28\xb5\x2f\xfd",
-        "is packed twice, the inner time with zstd; take off the outer packing",
-    ),
-    (
-        b"%PDF-",
-        "is a PDF file; extract its text, for example with `pdftotext`",
-    ),
-    (
-        b"SQLite format 3\0",
-        "is a database of SQLite; write its rows as JSON Lines",
-    ),
-    (
-        b"redb\x1a\x0a\xa9\x0d\x0a",
-        "is a database of redb or simdb; of simdb, `simdb dump` writes the documents",
-    ),
-    (
-        b"PAR1\x15",
-        "is a Parquet file, which is read from the disk, by a program built with `--features cli,parquet`",
-    ),
-    (
-        b"ARROW1\0\0",
-        "is an Arrow file; write its rows as JSON Lines",
-    ),
-    (
-        b"\xff\xff\xff\xff",
-        "is a stream of Arrow, as in data sets of Hugging Face; write its rows as JSON Lines or Parquet",
-    ),
+    (b"7z\xbc\xaf\x27\x1c", "is a 7z archive; unpack it, for example with `7z x`"),
+    (b"\x1f\x8b\x08", "is packed twice, the inner time with gzip; take off the outer packing"),
+    (b"\x28\xb5\x2f\xfd", "is packed twice, the inner time with zstd; take off the outer packing"),
+    (b"%PDF-", "is a PDF file; extract its text, for example with `pdftotext`"),
+    (b"SQLite format 3\0", "is a database of SQLite; write its rows as JSON Lines"),
+    (b"redb\x1a\x0a\xa9\x0d\x0a", "is a database of redb or simdb; of simdb, `simdb dump` writes the documents"),
+    (b"PAR1\x15", "is a Parquet file, which is read from the disk, by a program built with `--features cli,parquet`"),
+    (b"ARROW1\0\0", "is an Arrow file; write its rows as JSON Lines"),
+    (b"\xff\xff\xff\xff", "is a stream of Arrow, as in data sets of Hugging Face; write its rows as JSON Lines or \
+                           Parquet"),
     (b"Obj\x01", "is an Avro file; write its rows as JSON Lines"),
-    (
-        b"!<arch>\n",
-        "is an archive of ar; unpack it, for example with `ar x`",
-    ),
-    (
-        b"\x1e{",
-        "is a sequence of JSON texts (RFC 7464); take out the bytes 0x1E, so that it is JSON Lines",
-    ),
-    (
-        b"\xff\xfe\0\0",
-        "is text in UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`",
-    ),
-    (
-        b"\0\0\xfe\xff",
-        "is text in UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`",
-    ),
-    (
-        b"%!PS-Adobe-",
-        "is a PostScript file; extract its text, for example with `ps2ascii`",
-    ),
-    (
-        b"{\\rtf",
-        "is a document in RTF; extract its text, for example with `unrtf --text`",
-    ),
-    (
-        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
-        "is a file of an older Office; save it as text",
-    ),
-    (
-        b"Rar!\x1a\x07",
-        "is a RAR archive; unpack it, for example with `unrar x`",
-    ),
+    (b"!<arch>\n", "is an archive of ar; unpack it, for example with `ar x`"),
+    (b"\x1e{", "is a sequence of JSON texts (RFC 7464); take out the bytes 0x1E, so that it is JSON Lines"),
+    (b"\xff\xfe\0\0", "is text in UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`"),
+    (b"\0\0\xfe\xff", "is text in UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`"),
+    (b"%!PS-Adobe-", "is a PostScript file; extract its text, for example with `ps2ascii`"),
+    (b"{\\rtf", "is a document in RTF; extract its text, for example with `unrtf --text`"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "is a file of an older Office; save it as text"),
+    (b"Rar!\x1a\x07", "is a RAR archive; unpack it, for example with `unrar x`"),
     (b"\x89PNG\r\n\x1a\n", "is an image (PNG)"),
     (b"\xff\xd8\xff", "is an image (JPEG)"),
     (b"II*\0", "is an image (TIFF)"),
@@ -120,16 +50,14 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"OTTO\0", "is a font"),
     (b"ttcf\0", "is a font"),
     (b"\x7fELF", "is a program (ELF)"),
-    (
-        b"\xca\xfe\xba\xbe",
-        "is a program (a class of Java, or Mach-O)",
-    ),
+    (b"\xca\xfe\xba\xbe", "is a program (a class of Java, or Mach-O)"),
     (b"\xcf\xfa\xed\xfe", "is a program (Mach-O)"),
     (b"\xce\xfa\xed\xfe", "is a program (Mach-O)"),
     (b"\0asm", "is a program (WebAssembly)"),
 ];
 
 /// Beginnings that a text may have too. They count if a NUL byte follows soon.
+#[rustfmt::skip]
 const WEAK_BEGINNINGS: &[(&[u8], &str)] = &[
     (b"GIF87a", "is an image (GIF)"),
     (b"GIF89a", "is an image (GIF)"),
@@ -141,17 +69,11 @@ const WEAK_BEGINNINGS: &[(&[u8], &str)] = &[
     (b"FWS", "is a film (Flash)"),
     (b"CWS", "is a film (Flash)"),
     (b"MZ", "is a program (of Windows)"),
-    (
-        b"PARE",
-        "is an encrypted Parquet file, which is not read; write it without encryption",
-    ),
+    (b"PARE", "is an encrypted Parquet file, which is not read; write it without encryption"),
     (b"wOFF", "is a font"),
     (b"wOF2", "is a font"),
     (b"ORC", "is an ORC file; write its rows as JSON Lines"),
-    (
-        b"SEQ",
-        "is a sequence file of Hadoop; write its records as JSON Lines",
-    ),
+    (b"SEQ", "is a sequence file of Hadoop; write its records as JSON Lines"),
     (b"\x80\x02", PICKLE),
     (b"\x80\x03", PICKLE),
     (b"\x80\x04", PICKLE),
@@ -161,19 +83,11 @@ const WEAK_BEGINNINGS: &[(&[u8], &str)] = &[
 const PICKLE: &str = "is a pickle of Python; write its objects as JSON Lines";
 
 /// What the names of the first entries in zip archives tell of them.
+#[rustfmt::skip]
 const ZIP_ENTRIES: &[(&[u8], &str)] = &[
-    (
-        b"mimetypeapplication/epub+zip",
-        "is a book (EPUB); unpack it, for example with `unzip`, and read its pages",
-    ),
-    (
-        b"mimetypeapplication/vnd.oasis.opendocument",
-        "is a document in OpenDocument; save it as text",
-    ),
-    (
-        b"[Content_Types].xml",
-        "is an Office document (OOXML, such as .docx); save it as text",
-    ),
+    (b"mimetypeapplication/epub+zip", "is a book (EPUB); unpack it, for example with `unzip`, and read its pages"),
+    (b"mimetypeapplication/vnd.oasis.opendocument", "is a document in OpenDocument; save it as text"),
+    (b"[Content_Types].xml", "is an Office document (OOXML, such as .docx); save it as text"),
 ];
 
 /// What the content is, if no format can read it.

@@ -59,6 +59,10 @@ pub(super) fn parse_warc(
         &head.words("content-encoding"),
         most_bytes,
     )?;
+    // An answer to HEAD has the head of a page, and 204 says that there is none. The page of the address stays.
+    if page.is_empty() && head.status > 0 {
+        return Ok(None);
+    }
     let Some(content) = page::content(&page, &said)? else {
         return Ok(None);
     };
@@ -177,6 +181,7 @@ fn with_day_of_month(text: &str) -> Option<String> {
 }
 
 /// A time in UTC of any precision: a year, a month, a day, or more, with the marks of ISO 8601 between them or without.
+/// The number of Unix seconds of today would be an hour of the year 17xx. It is no time.
 fn parse_lenient_time(text: &str) -> Option<i64> {
     let text = text.trim().trim_end_matches(['Z', 'z']);
     let mut rest = match text.split_once('.') {
@@ -194,7 +199,7 @@ fn parse_lenient_time(text: &str) -> Option<i64> {
         }
         *part = number(&mut rest, 2)?;
     }
-    if !rest.is_empty() || parts[4] > 60 {
+    if !rest.is_empty() || parts[4] > 60 || year < 1900 {
         return None;
     }
     let [month, day, hour, minute, second] = parts.map(|part| part as i8);
@@ -219,7 +224,10 @@ fn number(rest: &mut &str, digits: usize) -> Option<i16> {
 struct Head<'b> {
     /// The number that tells what became of the request, such as 200.
     status: u16,
+    /// Those that say something of the page.
     fields: Vec<(&'b [u8], Cow<'b, [u8]>)>,
+    /// Whether the last line was such a field.
+    is_in_field: bool,
     /// Whether no blank line ends it, and what looks like a page stands among its lines.
     has_page: bool,
 }
@@ -240,11 +248,22 @@ impl<'b> Head<'b> {
         }
     }
 
+    /// The fields that are kept, and the most of them, and of the words of a list. A head of millions is no head of a
+    /// page.
+    const NAMES: [&'static str; 4] = [
+        "content-type",
+        "content-encoding",
+        "transfer-encoding",
+        "date",
+    ];
+    const MOST: usize = 1_000;
+
     fn split_first(bytes: &'b [u8]) -> Option<(Self, &'b [u8])> {
         let (line, mut rest) = split_line(bytes);
         let mut head = Self {
             status: status_of(line)?,
             fields: Vec::new(),
+            is_in_field: false,
             has_page: false,
         };
         // Its lines end in carriage returns alone.
@@ -266,7 +285,9 @@ impl<'b> Head<'b> {
     /// Adds a line: a field, or more of the field before. What is neither is left out.
     fn add(&mut self, line: &'b [u8]) {
         if matches!(line[0], b' ' | b'\t') {
-            if let Some((_, value)) = self.fields.last_mut() {
+            if let Some((_, value)) = self.fields.last_mut()
+                && self.is_in_field
+            {
                 value.to_mut().push(b' ');
                 value.to_mut().extend_from_slice(line.trim_ascii());
             }
@@ -275,7 +296,11 @@ impl<'b> Head<'b> {
         let colon = memchr::memchr(b':', line);
         let name = line[..colon.unwrap_or(line.len())].trim_ascii();
         self.has_page |= line.contains(&b'<') && !is_token(name);
-        if let Some(colon) = colon {
+        let is_known = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
+        self.is_in_field = Self::NAMES.iter().any(is_known) && self.fields.len() < Self::MOST;
+        if let Some(colon) = colon
+            && self.is_in_field
+        {
             let value = line[colon + 1..].trim_ascii();
             self.fields.push((name, Cow::Borrowed(value)));
         }
@@ -303,7 +328,7 @@ impl<'b> Head<'b> {
             for word in value.split(',') {
                 // Some write a quality behind it, as in the field `Accept-Encoding`.
                 let word = word.split(';').next().unwrap_or_default().trim();
-                if !word.is_empty() {
+                if !word.is_empty() && words.len() < Self::MOST {
                     words.push(word.to_ascii_lowercase());
                 }
             }
@@ -384,6 +409,7 @@ mod tests {
             "2016-13",
             "2016-02-30",
             "20160919123",
+            "1512061200",
             "12:00",
             "2016-09-19T12:34:56 PM",
             "2009-02-60T00:00:00Z",
@@ -524,5 +550,23 @@ mod tests {
             split(b"HTTP/1.1 301 Moved\r\n\r\nHTTP/1.1 200 OK\r\n\r\n").map(|head| head.0),
             Some(301)
         );
+    }
+
+    /// The page of the address was replaced by one that is too short to judge.
+    #[test]
+    fn an_answer_without_a_body_is_no_page() {
+        let parse = |answer: &str| {
+            let head = "WARC/1.0\r\nWARC-Type: response\r\nContent-Type: application/http\r\n\r\n";
+            parse_warc(format!("{head}{answer}").as_bytes(), 1 << 20, false)
+        };
+        for answer in [
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 700\r\n\r\n",
+            "HTTP/1.1 204 No Content\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        ] {
+            assert!(matches!(parse(answer), Ok(None)), "{answer}");
+        }
+        let page = parse("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>words");
+        assert!(matches!(page, Ok(Some(_))));
     }
 }

@@ -109,9 +109,6 @@ impl Import {
         for path in paths {
             let path = path.as_ref();
             let files = files_of(path)?;
-            if files.is_empty() {
-                return Err(bad_input(path, "no file in it ends in .parquet".to_owned()));
-            }
             for file in files {
                 import.add(&file)?;
                 let scope = scope_of(path, &file).map_err(refused(&file))?;

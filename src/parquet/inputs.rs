@@ -42,7 +42,7 @@ const DAMAGED: &str = "it is damaged, not whole, or no Parquet file; make it aga
 
 /// The Parquet files that paths stand for. A directory stands for the files in it and in its directories that end in
 /// `.parquet`, in the order of their names. Spark hides other files by `_` and `.` in front of their names, but not
-/// directories of a partition such as `_a=1`.
+/// directories of a partition such as `_a=1`. An error if there is none.
 pub(super) fn files_of(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -61,6 +61,9 @@ pub(super) fn files_of(path: &Path) -> Result<Vec<PathBuf>> {
             Ok(entry) => files.extend(named_as_parquet(entry.path())),
             Err(error) => files.extend(file_behind(error, path)?),
         }
+    }
+    if files.is_empty() {
+        return Err(bad_input(path, "no file in it ends in .parquet".to_owned()));
     }
     Ok(files)
 }

@@ -8,6 +8,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
@@ -21,6 +22,16 @@ pub(super) fn existing(replace: bool) -> Existing {
     } else {
         Existing::Refuse
     }
+}
+
+/// How files of pairs and of clusters are written.
+pub(super) fn properties_of_pairs() -> WriterProperties {
+    const GROUP_ROWS: usize = 1 << 20;
+    WriterProperties::builder()
+        .set_created_by(concat!("simdb ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_max_row_group_row_count(Some(GROUP_ROWS))
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .build()
 }
 
 /// A file that is being written.

@@ -8,13 +8,11 @@ use arrow_array::builder::{Int32Builder, Int64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::properties::WriterProperties;
 
 use super::inputs::{
     Batches, Kind, bad_input, ensure_types, files_of, fingerprint, number, open, refused,
 };
-use super::output::{Output, existing, write_failed};
+use super::output::{Output, existing, properties_of_pairs, write_failed};
 use crate::database::{GivenClusters, GivenPairs};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -28,8 +26,6 @@ const COLUMNS: [(&str, Kind); 3] = [
 ];
 /// The rows that are read or written together.
 const TOGETHER: usize = 1 << 14;
-/// The rows of a group.
-const GROUP_ROWS: usize = 1 << 20;
 
 /// Clusters of the fingerprints in Parquet files of pairs: those of [`PairFile`](super::PairFile), or those that the
 /// jobs in SQL of [`SqlJob`](crate::sql::SqlJob) have written.
@@ -103,9 +99,6 @@ impl PairClusters {
         for path in paths {
             let path = path.as_ref();
             let files = files_of(path)?;
-            if files.is_empty() {
-                return Err(bad_input(path, "no file in it ends in .parquet".to_owned()));
-            }
             for file in &files {
                 let builder = open(file)?;
                 for (name, _) in COLUMNS {
@@ -187,10 +180,7 @@ impl PairClusters {
 }
 
 /// The pair of a row.
-fn pair_of(
-    batch: &RecordBatch,
-    row: usize,
-) -> std::result::Result<(Fingerprint, Fingerprint, u32), String> {
+fn pair_of(batch: &RecordBatch, row: usize) -> Result<(Fingerprint, Fingerprint, u32), String> {
     let a = wanted(COLUMNS[0].0, fingerprint(batch, COLUMNS[0].0, row))?;
     let b = wanted(COLUMNS[1].0, fingerprint(batch, COLUMNS[1].0, row))?;
     let given = wanted(COLUMNS[2].0, number(batch, COLUMNS[2].0, row)?)?;
@@ -205,7 +195,7 @@ fn pair_of(
 }
 
 /// What the column of this name must have.
-fn wanted<T>(name: &str, value: Option<T>) -> std::result::Result<T, String> {
+fn wanted<T>(name: &str, value: Option<T>) -> Result<T, String> {
     value.ok_or_else(|| format!("the row has no `{name}`"))
 }
 
@@ -240,11 +230,7 @@ impl FoundClusters {
     /// written.
     pub fn write(&self, path: impl AsRef<Path>, replace: bool) -> Result<u64> {
         let path = path.as_ref();
-        let properties = WriterProperties::builder()
-            .set_created_by(concat!("simdb ", env!("CARGO_PKG_VERSION")).to_owned())
-            .set_max_row_group_row_count(Some(GROUP_ROWS))
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            .build();
+        let properties = properties_of_pairs();
         let schema = schema();
         let mut output = Output::create(path, existing(replace), schema.clone(), properties)?;
         let mut columns = Columns::default();

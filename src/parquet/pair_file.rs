@@ -3,23 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::builder::{
-    BinaryBuilder, Float64Builder, Int32Builder, Int64Builder, StringBuilder,
-};
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::builder::{BinaryBuilder, Float64Builder, Int32Builder, Int64Builder};
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::properties::WriterProperties;
 
 use super::inputs::refused;
-use super::output::{Output, existing, write_failed};
+use super::output::{Output, existing, properties_of_pairs, write_failed};
 use crate::database::{FingerprintGroup, Pair};
 use crate::error::Result;
 
 /// The pairs that are handed over together.
 const TOGETHER: usize = 1 << 13;
-/// The rows of a group.
-const GROUP_ROWS: usize = 1 << 20;
 
 /// How keys are written.
 ///
@@ -101,7 +95,8 @@ pub struct PairFile {
     order: Sides,
     numbers: [Int64Builder; 4],
     distance: Int32Builder,
-    keys: [Keys; 2],
+    keys: [BinaryBuilder; 2],
+    key_columns: KeyColumns,
     similarity: Float64Builder,
     rows: u64,
 }
@@ -113,43 +108,6 @@ enum Sides {
     Ordered,
     /// They are of different databases.
     Given,
-}
-
-enum Keys {
-    Text(StringBuilder),
-    Binary(BinaryBuilder),
-}
-
-impl Keys {
-    fn new(kind: KeyColumns) -> Self {
-        match kind {
-            KeyColumns::Text => Self::Text(StringBuilder::new()),
-            KeyColumns::Binary => Self::Binary(BinaryBuilder::new()),
-        }
-    }
-
-    fn push(&mut self, key: &[u8]) -> Result<(), String> {
-        match self {
-            Self::Text(column) => match std::str::from_utf8(key) {
-                Ok(key) => column.append_value(key),
-                Err(_) => {
-                    return Err(format!(
-                        "the key {:?} is not UTF-8",
-                        String::from_utf8_lossy(key)
-                    ));
-                }
-            },
-            Self::Binary(column) => column.append_value(key),
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self) -> ArrayRef {
-        match self {
-            Self::Text(column) => Arc::new(column.finish()),
-            Self::Binary(column) => Arc::new(column.finish()),
-        }
-    }
 }
 
 impl std::fmt::Debug for PairFile {
@@ -171,14 +129,15 @@ impl PairFile {
     /// replaced, [`Error::Io`](crate::Error::Io) if none can be written there.
     pub fn create(path: impl AsRef<Path>, keys: KeyColumns, replace: bool) -> Result<Self> {
         let path = path.as_ref();
-        let output = Output::create(path, existing(replace), schema(keys), properties())?;
+        let output = Output::create(path, existing(replace), schema(keys), properties_of_pairs())?;
         Ok(Self {
             output,
             path: path.to_owned(),
             order: Sides::Ordered,
             numbers: [(); 4].map(|()| Int64Builder::new()),
             distance: Int32Builder::new(),
-            keys: [Keys::new(keys), Keys::new(keys)],
+            keys: Default::default(),
+            key_columns: keys,
             similarity: Float64Builder::new(),
             rows: 0,
         })
@@ -221,8 +180,12 @@ impl PairFile {
             sides.reverse();
         }
         for (column, side) in self.keys.iter_mut().zip(sides) {
-            let added = column.push(&side.newest_key);
-            added.map_err(refused(&self.path))?;
+            let key = &side.newest_key;
+            if self.key_columns == KeyColumns::Text && std::str::from_utf8(key).is_err() {
+                let key = String::from_utf8_lossy(key);
+                return Err(refused(&self.path)(format!("the key {key:?} is not UTF-8")));
+            }
+            column.append_value(key);
         }
         for (index, side) in sides.into_iter().enumerate() {
             let documents = i64::try_from(side.documents).unwrap_or(i64::MAX);
@@ -240,23 +203,26 @@ impl PairFile {
 
     fn hand_over(&mut self) -> Result<()> {
         let [fp_a, fp_b, documents_a, documents_b] = &mut self.numbers;
-        let [key_a, key_b] = &mut self.keys;
-        let columns: Vec<ArrayRef> = vec![
+        let mut columns: Vec<ArrayRef> = vec![
             Arc::new(fp_a.finish()),
             Arc::new(fp_b.finish()),
             Arc::new(self.distance.finish()),
             Arc::new(documents_a.finish()),
             Arc::new(documents_b.finish()),
-            key_a.finish(),
-            key_b.finish(),
-            Arc::new(self.similarity.finish()),
         ];
-        let kind = match self.keys[0] {
-            Keys::Text(_) => KeyColumns::Text,
-            Keys::Binary(_) => KeyColumns::Binary,
-        };
-        let batch =
-            RecordBatch::try_new(schema(kind), columns).map_err(write_failed(&self.path))?;
+        for keys in &mut self.keys {
+            let keys = keys.finish();
+            columns.push(match self.key_columns {
+                KeyColumns::Text => {
+                    let keys = StringArray::try_from_binary(keys);
+                    Arc::new(keys.map_err(write_failed(&self.path))?)
+                }
+                KeyColumns::Binary => Arc::new(keys),
+            });
+        }
+        columns.push(Arc::new(self.similarity.finish()));
+        let schema = schema(self.key_columns);
+        let batch = RecordBatch::try_new(schema, columns).map_err(write_failed(&self.path))?;
         self.output.write(&batch)
     }
 
@@ -294,12 +260,4 @@ fn schema(keys: KeyColumns) -> SchemaRef {
         Field::new("key_b", key, false),
         Field::new("similarity", DataType::Float64, true),
     ]))
-}
-
-fn properties() -> WriterProperties {
-    WriterProperties::builder()
-        .set_created_by(concat!("simdb ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_max_row_group_row_count(Some(GROUP_ROWS))
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .build()
 }

@@ -402,3 +402,20 @@ fn killed_again_and_again_annotations_end_as_if_it_had_not_been() -> TestResult 
     assert_eq!(fs::read(&list)?, fs::read(&whole)?);
     Ok(())
 }
+
+/// What stands between braces somewhere in a line was taken for an object.
+#[test]
+fn lines_that_are_no_objects_stay_as_they_are() -> TestResult {
+    let folder = Folder::new()?;
+    let text = "one two three four five six seven eight nine ten";
+    let others = "[{\"dedup_group\":1,\"a\":2}]\nlog {\"dedup_size\":1} end\n";
+    let input = folder.file(
+        "in.jsonl",
+        format!("{{\"id\":\"a\",\"text\":\"{text}\"}}\n{others}"),
+    )?;
+    let output = folder.path("out.jsonl");
+    run!("dedup", &input, "-o", &output, "--annotate").expect(0);
+    let written = fs::read_to_string(&output)?;
+    assert!(written.ends_with(others), "{written}");
+    Ok(())
+}

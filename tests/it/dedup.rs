@@ -662,9 +662,9 @@ fn a_run_that_goes_on_knows_what_the_database_got_meanwhile() -> TestResult {
             assert_eq!(totals.removed, 0);
             let totals = dedup.run(|_| {})?;
             assert_eq!((totals.records, totals.removed_as_known), (20, 20));
-            // Of files none is left, and of lines an empty file.
+            // Of files an empty folder is left, and of lines an empty file.
             let is_empty = match is_directory {
-                true => !output.exists(),
+                true => fs::read_dir(&output)?.next().is_none(),
                 false => fs::read(&output)?.is_empty(),
             };
             assert!(is_empty, "{has_results}, {is_directory}");
@@ -1726,5 +1726,104 @@ fn removed_files_whose_names_are_not_utf8_are_told_apart() -> TestResult {
     names.dedup();
     assert_eq!(names.len(), 2);
     assert!(fs::read_to_string(&report)?.contains("caf\\xe8.txt"));
+    Ok(())
+}
+
+/// The second was taken for the first, since nothing is known of the content of either.
+#[test]
+fn of_survivors_with_one_key_each_is_stored() -> TestResult {
+    let folder = Folder::new()?;
+    let lines = [
+        r#"{"key":"a","text":"good morning"}"#,
+        r#"{"key":"a","text":"good night"}"#,
+        r#"{"key":"b","text":"one two three four five six seven eight nine ten"}"#,
+    ];
+    let input = folder.file("in.jsonl", lines.join("\n"))?;
+    let database = folder.path("known.simdb");
+    let output = folder.path("out.jsonl");
+    run!("dedup", &input, "-o", &output, "--database", &database).expect(0);
+    assert_eq!(fs::read_to_string(&output)?.lines().count(), 3);
+    let known = Database::open(&database, &OpenOptions::new().read_only(true))?;
+    assert_eq!(known.snapshot()?.stats()?.documents, 3);
+    Ok(())
+}
+
+#[test]
+fn a_result_within_another_is_refused_before_any_work() -> TestResult {
+    let folder = Folder::new()?;
+    fs::create_dir(folder.path("in"))?;
+    folder.file(
+        "in/a.txt",
+        "one two three four five six seven eight nine ten",
+    )?;
+    let output = folder.path("out");
+    fs::create_dir(&output)?;
+    for option in ["--removed", "--report"] {
+        let within = output.join("a.txt");
+        let ran = run!("dedup", folder.path("in"), "-o", &output, option, &within).expect(2);
+        assert!(ran.err.contains("would be in"), "{}", ran.err);
+        assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "{option}");
+        assert_eq!(fs::read_dir(&output)?.count(), 0, "{option}");
+    }
+    Ok(())
+}
+
+/// With `shortest-key`, a record without a key survived, as one with the shortest.
+#[test]
+fn an_empty_key_of_a_table_is_none() -> TestResult {
+    let folder = Folder::new()?;
+    let text = "one two three four five six seven eight nine ten";
+    let input = folder.file("in.tsv", format!("\t{text}\na\t{text}\n"))?;
+    let output = folder.path("out.tsv");
+    run!("dedup", &input, "-o", &output, "--survivor", "shortest-key").expect(0);
+    assert_eq!(fs::read_to_string(&output)?, format!("a\t{text}\n"));
+    Ok(())
+}
+
+#[test]
+fn a_folder_of_which_nothing_survives_is_an_empty_folder() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.path("known.simdb");
+    for name in ["first", "second"] {
+        fs::create_dir(folder.path(name))?;
+        folder.file(
+            &format!("{name}/a.txt"),
+            "one two three four five six seven eight nine ten",
+        )?;
+        let output = folder.path(&format!("{name}.out"));
+        run!(
+            "dedup",
+            folder.path(name),
+            "-o",
+            &output,
+            "--database",
+            &database
+        )
+        .expect(0);
+        let files = fs::read_dir(&output)?.count();
+        assert_eq!(files, usize::from(name == "first"), "{name}");
+    }
+    Ok(())
+}
+
+/// A command with other settings removed what another was about to work in.
+#[cfg(unix)]
+#[test]
+fn a_run_that_has_hardly_begun_is_at_work_too() -> TestResult {
+    let folder = Folder::new()?;
+    let input = folder.file(
+        "in.jsonl",
+        r#"{"key":"a","text":"one two three four five six"}"#,
+    )?;
+    let output = folder.path("out.jsonl");
+    let work = folder.path("out.jsonl.dedup");
+    fs::create_dir(&work)?;
+    let lock = fs::File::open(&work)?;
+    lock.try_lock()?;
+    let ran = run!("dedup", &input, "-o", &output).expect(2);
+    assert!(ran.err.contains("another run is at work"), "{}", ran.err);
+    assert!(work.exists() && !output.exists());
+    drop(lock);
+    run!("dedup", &input, "-o", &output).expect(0);
     Ok(())
 }

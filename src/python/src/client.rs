@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use simdb::{ClientOptions, Query};
@@ -13,10 +12,9 @@ use simdb::{ClientOptions, Query};
 use crate::batches::{Inserter, Verdicts, delete_many};
 use crate::content::Content;
 use crate::convert::{bytes_of_keys, key_bytes};
-use crate::database::with_judged;
 use crate::documents::{Document, Matches, Verdict};
 use crate::errors::{OrRaise, closed, input_error};
-use crate::fingerprinter::Fingerprinter;
+use crate::fingerprinter::{Fingerprinter, with_judged};
 use crate::overlap::overlap_told_by;
 use crate::question::Named;
 use crate::signals::{Stop, detached, has_raised};
@@ -412,11 +410,6 @@ impl Client {
         before: Option<&Bound<'py, PyAny>>,
         scopes: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<u64> {
-        if before.is_none() && scopes.is_none() {
-            return Err(PyTypeError::new_err(
-                "expire() needs before, scopes or both",
-            ));
-        }
         let expiry = Named::expiry(py, before, scopes)?;
         let connected = self.connected(py)?;
         detached(py, || connected.client.expire(&expiry))

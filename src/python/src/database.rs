@@ -13,7 +13,7 @@ use crate::content::Content;
 use crate::convert::{bytes_of_keys, key_bytes};
 use crate::documents::{Document, Matches, Verdict};
 use crate::errors::{OrRaise, exception, input_error, not_taken};
-use crate::fingerprinter::{Fingerprinter, of_judged};
+use crate::fingerprinter::{Fingerprinter, with_judged};
 use crate::overlap::overlap;
 use crate::question::{Given as _, Named};
 use crate::signals::{detached, stoppable};
@@ -157,19 +157,6 @@ impl Handles {
     pub(crate) fn fingerprinter(&self) -> simdb::Result<&simdb::Fingerprinter> {
         self.fingerprinter.as_ref().map_err(Clone::clone)
     }
-}
-
-/// A document with what is known of its content.
-pub(crate) fn with_judged(
-    document: simdb::Document,
-    judged: crate::content::Judged,
-) -> simdb::Document {
-    of_judged(document.key().to_vec(), judged)
-        .with_seen(document.seen())
-        .with_repeats(document.repeats())
-        .with_rank(document.rank())
-        .with_scope(document.scope())
-        .with_payload(document.payload())
 }
 
 #[pymethods]
@@ -422,11 +409,6 @@ impl Database {
         before: Option<&Bound<'py, PyAny>>,
         scopes: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<u64> {
-        if before.is_none() && scopes.is_none() {
-            return Err(PyTypeError::new_err(
-                "expire() needs before, scopes or both",
-            ));
-        }
         let expiry = Named::expiry(py, before, scopes)?;
         stoppable(py, |stop| {
             self.handles().database.expire(&expiry, |_| stop.flow())

@@ -1,5 +1,6 @@
 //! Fingerprinter: makes fingerprints, without a database.
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use simdb::{Fingerprint, Scheme, SketchSize};
@@ -153,9 +154,14 @@ impl Fingerprinter {
     ) -> PyResult<Document> {
         let named = Named::new(py, named)?;
         let content = Content::take_one(text, named.dict())?;
-        let judged = py.detach(|| content.judge(Ok(&self.0))).or_raise(py)?;
-        let document = named.take_parts(of_judged(key_bytes(key)?, judged))?;
+        if matches!(content, Content::Fingerprint(_)) {
+            let message = "a fingerprint is made here: text, html or features is wanted";
+            return Err(PyTypeError::new_err(message));
+        }
+        let parts = named.take_parts(simdb::Document::new(key_bytes(key)?, None))?;
         named.end("document")?;
+        let judged = py.detach(|| content.judge(Ok(&self.0))).or_raise(py)?;
+        let document = with_judged(parts, judged);
         document.validate().or_raise(py)?;
         Ok(Document::of(document))
     }
@@ -198,4 +204,14 @@ pub(crate) fn of_judged(key: Vec<u8>, judged: Judged) -> simdb::Document {
         Some((fingerprint, sketch)) => simdb::Document::new(key, fingerprint).with_sketch(sketch),
         None => simdb::Document::new(key, None),
     }
+}
+
+/// A document with what is known of its content.
+pub(crate) fn with_judged(document: simdb::Document, judged: Judged) -> simdb::Document {
+    of_judged(document.key().to_vec(), judged)
+        .with_seen(document.seen())
+        .with_repeats(document.repeats())
+        .with_rank(document.rank())
+        .with_scope(document.scope())
+        .with_payload(document.payload())
 }

@@ -143,12 +143,17 @@ impl<'py> Named<'py> {
         Ok(Some(names))
     }
 
-    /// Which documents `expire` removes.
+    /// Which documents `expire` removes. Not all, by a slip.
     pub(crate) fn expiry(
         py: Python<'py>,
         before: Option<&Bound<'py, PyAny>>,
         scopes: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Expiry> {
+        if before.is_none() && scopes.is_none() {
+            return Err(PyTypeError::new_err(
+                "expire() needs before, scopes or both",
+            ));
+        }
         let named = PyDict::new(py);
         named.set_item("scopes", scopes)?;
         let mut expiry = Expiry::new();

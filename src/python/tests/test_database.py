@@ -85,6 +85,15 @@ def test_the_encoding_of_a_page_is_looked_for_in_its_bytes(db: simdb.Database) -
     assert verdict.is_duplicate and verdict.nearest is not None and verdict.nearest.distance == 0
 
 
+@pytest.mark.parametrize("body", [b"%PDF-1.7\n%\xe2\xe3", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"words\0\x01\x02\0\0words"])
+def test_bytes_that_are_no_page_are_refused(db: simdb.Database, body: bytes) -> None:
+    with pytest.raises(simdb.InputError, match="is no text"):
+        db.insert_if_new("a", html=body)
+    with pytest.raises(simdb.InputError, match="is no text"):
+        db.fingerprinter.fingerprint_html(body)
+    assert len(db) == 0
+
+
 def test_features_of_the_caller(db: simdb.Database) -> None:
     features = [(f"feature {place}", 1.0 + place % 3) for place in range(30)]
     assert db.insert_if_new("a", features=features).is_new

@@ -3,35 +3,15 @@
 //! The names are those of the HTML standard, section 13.5, as its file `entities.json` lists them. The standard says
 //! that no name will ever be added. In `references.txt`, a star stands behind the names that need no semicolon.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use arrayvec::ArrayString;
+use foldhash::fast::RandomState;
 use memchr::memchr;
 
-use super::names::Name;
-
-/// Characters in UTF-8 that stand for a reference.
-pub(super) struct Characters {
-    bytes: [u8; 8],
-    len: usize,
-}
-
-impl Characters {
-    fn new(chars: &[char]) -> Self {
-        let mut characters = Self {
-            bytes: [0; 8],
-            len: 0,
-        };
-        for char in chars {
-            let encoded = char.encode_utf8(&mut characters.bytes[characters.len..]);
-            characters.len += encoded.len();
-        }
-        characters
-    }
-
-    pub(super) fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
+/// Characters in UTF-8 that stand for a reference: one or two.
+pub(super) type Characters = ArrayString<8>;
 
 /// The reference at the begin of `text`, which is a `&`: how long it is, and what stands for it. `None` if it is none.
 pub(super) fn reference(text: &[u8], within: Within) -> Option<(usize, Characters)> {
@@ -86,7 +66,9 @@ fn numeric(text: &[u8]) -> Option<(usize, Characters)> {
         return None;
     }
     end += usize::from(text.get(end) == Some(&b';'));
-    Some((end, Characters::new(&[char_of(code)])))
+    let mut character = Characters::new();
+    character.push(char_of(code));
+    Some((end, character))
 }
 
 /// The character of a number: those between 80 and 9F are of windows-1252, as everybody wrote them.
@@ -111,9 +93,9 @@ fn named(text: &[u8], within: Within) -> Option<(usize, Characters)> {
         .take_while(|byte| byte.is_ascii_alphanumeric())
         .count();
     if rest.get(letters) == Some(&b';')
-        && let Some(known) = TABLE.find(&rest[..letters])
+        && let Some(known) = KNOWN.get(&rest[..letters])
     {
-        return Some((letters + 2, Characters::new(known.chars())));
+        return Some((letters + 2, known.characters));
     }
     let (len, known) = without_semicolon(&rest[..letters.min(LONGEST_WITHOUT_SEMICOLON)])?;
     let behind = rest.get(len);
@@ -122,13 +104,13 @@ fn named(text: &[u8], within: Within) -> Option<(usize, Characters)> {
     {
         return None;
     }
-    Some((len + 1, Characters::new(known.chars())))
+    Some((len + 1, known.characters))
 }
 
 /// The longest name that needs no semicolon and with which `letters` begin, and its length.
 fn without_semicolon(letters: &[u8]) -> Option<(usize, &'static NamedReference)> {
     for len in (1..=letters.len()).rev() {
-        if let Some(known) = TABLE.find(&letters[..len])
+        if let Some(known) = KNOWN.get(&letters[..len])
             && !known.needs_semicolon
         {
             return Some((len, known));
@@ -144,86 +126,27 @@ const LONGEST: usize = 31;
 const LONGEST_WITHOUT_SEMICOLON: usize = 6;
 
 struct NamedReference {
-    name: &'static str,
     needs_semicolon: bool,
-    chars: [char; 2],
-    count: usize,
+    characters: Characters,
 }
 
-impl NamedReference {
-    fn chars(&self) -> &[char] {
-        &self.chars[..self.count]
+static KNOWN: LazyLock<HashMap<&[u8], NamedReference, RandomState>> = LazyLock::new(|| {
+    let lines = include_str!("references.txt").lines();
+    lines.filter_map(from_line).collect()
+});
+
+/// A line of the table: `AElig* C6`, or `fjlig 66+6A`.
+fn from_line(line: &str) -> Option<(&[u8], NamedReference)> {
+    let (name, codes) = line.split_once(' ')?;
+    let mut characters = Characters::new();
+    for code in codes.split('+') {
+        characters.push(char::from_u32(u32::from_str_radix(code, 16).ok()?)?);
     }
-
-    /// A line of the table: `AElig* C6`, or `fjlig 66+6A`.
-    fn from_line(line: &'static str) -> Option<Self> {
-        let (name, codes) = line.split_once(' ')?;
-        let mut known = Self {
-            name: name.trim_end_matches('*'),
-            needs_semicolon: !name.ends_with('*'),
-            ..NOTHING
-        };
-        for code in codes.split('+') {
-            known.chars[known.count] = char::from_u32(u32::from_str_radix(code, 16).ok()?)?;
-            known.count += 1;
-        }
-        Some(known)
-    }
-}
-
-const NOTHING: NamedReference = NamedReference {
-    name: "",
-    needs_semicolon: true,
-    chars: ['\0'; 2],
-    count: 0,
-};
-
-/// All names, each in the slot of its hash or behind it.
-struct Table {
-    known: Vec<NamedReference>,
-    /// One more than the index of a name, or 0.
-    slots: Vec<u16>,
-}
-
-/// More than three times the number of names.
-const SLOTS: usize = 8192;
-
-static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
-
-impl Table {
-    fn new() -> Self {
-        let known: Vec<NamedReference> = include_str!("references.txt")
-            .lines()
-            .filter_map(NamedReference::from_line)
-            .collect();
-        let mut slots = vec![0; SLOTS];
-        for (number, known) in (1..).zip(&known) {
-            let mut slot = slot(known.name.as_bytes());
-            while slots[slot] != 0 {
-                slot = (slot + 1) % SLOTS;
-            }
-            slots[slot] = number;
-        }
-        Self { known, slots }
-    }
-
-    fn find(&self, name: &[u8]) -> Option<&NamedReference> {
-        let mut slot = slot(name);
-        loop {
-            let known = &self.known[usize::from(self.slots[slot].checked_sub(1)?)];
-            if known.name.as_bytes() == name {
-                return Some(known);
-            }
-            slot = (slot + 1) % SLOTS;
-        }
-    }
-}
-
-/// Where the search for a name begins.
-fn slot(name: &[u8]) -> usize {
-    name.iter()
-        .fold(Name::EMPTY, |hash, &letter| hash.and(letter))
-        .slot(SLOTS)
+    let known = NamedReference {
+        needs_semicolon: !name.ends_with('*'),
+        characters,
+    };
+    Some((name.trim_end_matches('*').as_bytes(), known))
 }
 
 #[cfg(test)]
@@ -294,36 +217,16 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_whole_and_in_order() {
-        assert_eq!(TABLE.known.len(), 2_125);
-        assert_eq!(
-            TABLE
-                .known
-                .iter()
-                .filter(|known| !known.needs_semicolon)
-                .count(),
-            106
-        );
-        assert!(
-            TABLE
-                .known
-                .windows(2)
-                .all(|pair| pair[0].name < pair[1].name)
-        );
-        assert_eq!(
-            TABLE.known.iter().map(|known| known.name.len()).max(),
-            Some(LONGEST)
-        );
-        let short = TABLE.known.iter().filter(|known| !known.needs_semicolon);
-        assert_eq!(
-            short.map(|known| known.name.len()).max(),
-            Some(LONGEST_WITHOUT_SEMICOLON)
-        );
-        assert!(
-            TABLE
-                .known
-                .iter()
-                .all(|known| known.name.len() >= 2 && known.count > 0)
-        );
+    fn the_table_is_whole() {
+        assert_eq!(KNOWN.len(), 2_125);
+        let longest = KNOWN.keys().map(|name| name.len()).max();
+        assert_eq!(longest, Some(LONGEST));
+        let short = KNOWN.iter().filter(|(_, known)| !known.needs_semicolon);
+        assert_eq!(short.clone().count(), 106);
+        let longest = short.map(|(name, _)| name.len()).max();
+        assert_eq!(longest, Some(LONGEST_WITHOUT_SEMICOLON));
+        for (name, known) in &*KNOWN {
+            assert!(name.len() >= 2 && !known.characters.is_empty());
+        }
     }
 }

@@ -67,15 +67,7 @@ impl Showing {
             // A shadow root is shown.
             TEMPLATE => !attributes.is_one_of(Valued::ShadowRoot, &["open", "closed"]),
             // Formulas for MathJax.
-            SCRIPT => !attributes.is_one_of(
-                Valued::Type,
-                &[
-                    "math/tex",
-                    "math/tex; mode=display",
-                    "math/asciimath",
-                    "math/mml",
-                ],
-            ),
+            SCRIPT => !attributes.is_of_type(&["math/tex", "math/asciimath", "math/mml"]),
             _ => traits.has(Trait::Unshown),
         };
         let is_closed =
@@ -285,7 +277,11 @@ fn display(value: &[u8]) -> Option<(bool, Gap)> {
         return Some((false, Gap::None));
     }
     let mut known = KNOWN.iter();
-    let (_, gap) = known.find(|(known, _)| value.starts_with(known.as_bytes()))?;
+    let (_, gap) = known.find(|(known, _)| {
+        let rest = value.strip_prefix(known.as_bytes());
+        let ends_there = |rest: &[u8]| matches!(rest.first(), None | Some(b'-' | b' '));
+        rest.is_some_and(|rest| known.ends_with('-') || ends_there(rest))
+    })?;
     Some((true, *gap))
 }
 
@@ -368,6 +364,8 @@ mod tests {
             "background:url(a;b) ; display: none",
             "content:';'; display: none",
             "display:none;display:nosuch",
+            "display:none;display:blockx",
+            "display:none;display:inlinex",
             ";;display:none;;",
         ] {
             assert_eq!(displayed(style), Some(false), "{style}");

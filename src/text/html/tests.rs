@@ -390,6 +390,7 @@ fn what_has_to_be_opened_is_not_shown() {
         "<div hidden id='blog-S:1f'><p>yes</div>",
         "<table hidden id=S:a><tr><td>yes</table>",
         "<p><script type='math/tex; mode=display'>yes</script></p>",
+        "<p><script type='Math/AsciiMath ;mode=inline'>yes</script></p>",
         "<p><span class='mwe-math-mathml-a11y' style='display: none;'><math><mi>yes</mi></math></span></p>",
     ] {
         assert_eq!(

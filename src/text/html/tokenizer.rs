@@ -557,6 +557,15 @@ impl<'a> Attributes<'a> {
             .any(|known| value.eq_ignore_ascii_case(known.as_bytes()))
     }
 
+    /// Whether the type is one of these, whatever its parameters say.
+    pub(super) fn is_of_type(&self, known: &[&str]) -> bool {
+        let kind = decoded(self.kind.unwrap_or_default());
+        let essence = kind.split(|&byte| byte == b';').next();
+        let essence = essence.unwrap_or_default().trim_ascii();
+        let mut known = known.iter();
+        known.any(|known| essence.eq_ignore_ascii_case(known.as_bytes()))
+    }
+
     /// The inline style.
     pub(super) fn style(&self) -> Option<Cow<'a, [u8]>> {
         self.style.map(decoded)
