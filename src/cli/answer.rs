@@ -1,5 +1,6 @@
 //! The answer of a command or its error, and what the program makes of them: an exit code, a message.
 
+use std::env;
 use std::error::Error as StdError;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,13 +9,13 @@ use std::process::ExitCode;
 use super::output::Output;
 use crate::Error;
 
-/// The answer of a command. It decides the exit code.
+/// The answer of a command. Its number is the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    Yes,
-    No,
+    Yes = 0,
+    No = 1,
     /// An error gives this answer too.
-    CouldNotTell,
+    CouldNotTell = 2,
 }
 
 impl Answer {
@@ -43,20 +44,9 @@ impl From<u8> for Answer {
     }
 }
 
-/// The exit code of an answer.
-impl From<Answer> for u8 {
-    fn from(answer: Answer) -> Self {
-        match answer {
-            Answer::Yes => 0,
-            Answer::No => 1,
-            Answer::CouldNotTell => 2,
-        }
-    }
-}
-
 impl From<Answer> for ExitCode {
     fn from(answer: Answer) -> Self {
-        Self::from(u8::from(answer))
+        Self::from(answer as u8)
     }
 }
 
@@ -65,14 +55,24 @@ pub(super) type Failure = Box<dyn StdError + Send + Sync>;
 pub(super) type CommandResult = Result<Answer, Failure>;
 
 /// An error and its causes, on one line.
-pub(super) fn chain(error: &dyn StdError) -> String {
+pub(super) fn with_causes(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        text = format!("{text}: {error}");
+        text += &format!(": {error}");
         cause = error.source();
     }
     text
+}
+
+/// That something cannot be kept in the folder for temporary files, and what helps. The files in it have names that
+/// nobody knows.
+pub(super) fn cannot_keep(error: &dyn StdError) -> String {
+    format!(
+        "{}: this folder for temporary files cannot be used: {}; make room there, or let TMPDIR name another one",
+        env::temp_dir().display(),
+        with_causes(error)
+    )
 }
 
 /// Prints what is still to be printed, and says what an error is about. `when_ended` is printed if nobody wanted the
@@ -90,7 +90,7 @@ pub(super) fn finish(
             return name_database(error, database);
         }
         if let Some(when_ended) = when_ended {
-            output.complain(when_ended);
+            output.tell_end(when_ended);
         }
         error
     })?;
@@ -118,6 +118,7 @@ fn name_database(error: Failure, database: Option<&Path>) -> Failure {
             | Error::SeveralNames { .. }
             | Error::OwnerNotKept { .. }
             | Error::Input { .. }
+            | Error::Output { .. }
     );
     match database {
         Some(path) if !names_its_file => Box::new(About {

@@ -123,6 +123,11 @@ pub(super) struct Reading {
 }
 
 impl Reading {
+    /// Whether the files of a folder are read whatever their names are.
+    pub(super) fn takes_all_names(&self) -> bool {
+        self.glob.is_empty()
+    }
+
     /// Refuses options of reading where nothing is read. They are for what is `wanted`.
     pub(super) fn ensure_unused(&self, wanted: &str) -> Result<(), Failure> {
         if self.unit != Unit::Document {

@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use crate::dedup::{
-    Audit, AuditFault, AuditReport, AuditVerdict, DedupEvent, DedupStep, FaultKind, InputRecords,
-    KeptPair, ListedRecord,
+    Audit, AuditFault, AuditReport, AuditVerdict, DedupEvent, FaultKind, InputRecords, KeptPair,
+    ListedRecord,
 };
 use crate::plural::counted;
 use crate::{Near, Scheme, SketchSize, Survivor};
@@ -14,7 +14,8 @@ use serde_json::{Map, Value, json};
 use super::answer::{Answer, CommandResult};
 use super::arguments::{BoundArguments, Given as _, Reading};
 use super::commands::Command;
-use super::console::{Console, Progress};
+use super::console::Console;
+use super::dedup::Steps;
 use super::escaping::printable;
 use super::output::{Output, name_fields};
 use super::parsing::version;
@@ -67,9 +68,11 @@ pub(super) struct Arguments {
 impl Command for Arguments {
     fn run(&self, output: &mut Output) -> CommandResult {
         let mut steps = Steps::new(output.console());
-        let report = self
-            .audit(output.console())
-            .run(|event| steps.observe(&event));
+        let report = self.audit(output.console()).run(|event| {
+            if let DedupEvent::Progress { step, done, all } = event {
+                steps.show(step, done, all);
+            }
+        });
         drop(steps);
         let report = report?;
         match output.is_json() {
@@ -419,37 +422,4 @@ fn inputs_object(inputs: &InputRecords) -> Value {
         "foreign": inputs.foreign,
         "foreign_records": inputs.foreign_records.iter().map(record_object).collect::<Vec<_>>(),
     })
-}
-
-/// Shows how far the steps are.
-struct Steps {
-    console: Console,
-    step: Option<(DedupStep, Progress)>,
-}
-
-impl Steps {
-    fn new(console: &Console) -> Self {
-        Self {
-            console: console.clone(),
-            step: None,
-        }
-    }
-
-    fn observe(&mut self, event: &DedupEvent<'_>) {
-        let DedupEvent::Progress { step, done, all } = event else {
-            return;
-        };
-        if self.step.as_ref().is_none_or(|(shown, _)| shown != step) {
-            // The old one goes from the screen first.
-            self.step = None;
-            let what = match step {
-                DedupStep::Comparing => "parts compared",
-                _ => "bytes read",
-            };
-            self.step = Some((*step, self.console.progress_of(what)));
-        }
-        if let Some((_, progress)) = &self.step {
-            _ = progress.update(*done, Some(*all));
-        }
-    }
 }

@@ -5,7 +5,7 @@ use crate::plural::counted;
 use crate::{Database, Error};
 use serde_json::json;
 
-use super::answer::{Answer, CommandResult, chain};
+use super::answer::{Answer, CommandResult, with_causes};
 use super::output::Output;
 use super::verbs::Opening;
 use super::verbs::{LiveDatabase, Verb};
@@ -50,7 +50,7 @@ impl Verb for Arguments {
         if !matches!(error, Error::Damaged { .. } | Error::Corrupted(_)) {
             return Err(error.into());
         }
-        let problem = chain(&error);
+        let problem = with_causes(&error);
         output.complain(&problem);
         output.print_record(
             &json!({"sound": false, "problems": [problem], "total_problems": 1}),

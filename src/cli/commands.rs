@@ -11,7 +11,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 
-use super::answer::{Answer, CommandResult, Failure, chain, finish};
+use super::answer::{Answer, CommandResult, Failure, finish, with_causes};
 use super::output::{Globals, Output};
 use super::parsing::{parse, version};
 use super::process::Process;
@@ -202,7 +202,7 @@ pub fn main() -> ExitCode {
         if output.console().is_ended() && matches!(error.downcast_ref(), Some(Error::Interrupted)) {
             process.end_by_signal();
         }
-        output.complain(&chain(error.as_ref()));
+        output.complain(&with_causes(error.as_ref()));
         Answer::CouldNotTell
     });
     answer.into()

@@ -94,7 +94,7 @@ impl Verb for BackupArguments {
         copied.map_err(|error| as_given(error, &to, &self.to))?;
 
         let documents = snapshot.stats()?.documents;
-        let bytes = std::fs::metadata(&to)?.len();
+        let bytes = std::fs::metadata(&to).map_err(Error::io(&to))?.len();
         let path = self.to.display();
         output.print_record(
             &json!({"documents": documents, "file_bytes": bytes}),

@@ -32,7 +32,7 @@ pub(super) trait Terminal: Send + Sync {
     fn complain(&self, message: &str);
 
     /// Shows how far some work is: what is done, and all there is to do if that is known. `what` names what is counted,
-    /// where that is not known.
+    /// where that is not known. `bytes` may have more to say behind it, as `bytes, 7 documents`.
     fn show(&self, done: u64, all: Option<u64>, what: &str);
 
     /// Shows no progress any more.
@@ -68,11 +68,6 @@ impl Console {
     /// Prints a message on standard error, on one line.
     pub(super) fn complain(&self, message: &str) {
         self.terminal.complain(message);
-    }
-
-    /// Whether only errors are told.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.quiet
     }
 
     /// Prints a message that is no error, unless quiet was asked for.
@@ -198,6 +193,17 @@ impl Progress {
         } else {
             ControlFlow::Continue(())
         }
+    }
+
+    /// As [`update`](Self::update), with a new name for what is counted.
+    pub(super) fn update_as(
+        &mut self,
+        done: u64,
+        all: Option<u64>,
+        what: String,
+    ) -> ControlFlow<()> {
+        self.what = what.into();
+        self.update(done, all)
     }
 }
 

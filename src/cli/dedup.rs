@@ -277,7 +277,7 @@ impl Arguments {
 struct DedupReport {
     console: Console,
     rejections: Rejections,
-    step: Option<(DedupStep, Progress)>,
+    steps: Steps,
     /// Whether an input could not be read.
     any_failed: bool,
     /// Whether something could not be reported. Then nothing of it is to be committed, so the cleaning stops.
@@ -291,9 +291,9 @@ impl DedupReport {
         let rejections =
             Rejections::new(&console, arguments.rejected.as_deref(), output.is_json())?;
         Ok(Self {
+            steps: Steps::new(&console),
             console,
             rejections,
-            step: None,
             any_failed: false,
             has_failed: Arc::default(),
             failed: None,
@@ -311,41 +311,59 @@ impl DedupReport {
                 }
             }
             DedupEvent::Failed { error, .. } => {
-                self.step = None;
+                self.steps.hide();
                 self.any_failed = true;
                 self.console.complain(&error.to_string());
             }
-            DedupEvent::Progress { step, done, all } => self.show(*step, *done, *all),
+            DedupEvent::Progress { step, done, all } => self.steps.show(*step, *done, *all),
         }
-    }
-
-    fn show(&mut self, step: DedupStep, done: u64, all: u64) {
-        if let Some((shown, progress)) = &self.step
-            && *shown == step
-        {
-            _ = progress.update(done, Some(all));
-            return;
-        }
-        // The old one goes from the screen first.
-        self.step = None;
-        let progress = self.console.progress_of(match step {
-            DedupStep::Reading => "bytes read",
-            DedupStep::Comparing => "parts compared",
-            DedupStep::Writing => "bytes written",
-            DedupStep::Storing => "documents stored",
-        });
-        _ = progress.update(done, Some(all));
-        self.step = Some((step, progress));
     }
 
     /// Reports what was left out. Returns whether an input could not be read.
     fn finish(mut self) -> Result<bool, Error> {
-        self.step = None;
+        self.steps.hide();
         if let Some(error) = self.failed {
             return Err(error);
         }
         self.rejections.finish()?;
         Ok(self.any_failed)
+    }
+}
+
+/// Shows how far the steps of a cleaning or an audit are.
+pub(super) struct Steps {
+    console: Console,
+    step: Option<(DedupStep, Progress)>,
+}
+
+impl Steps {
+    pub(super) fn new(console: &Console) -> Self {
+        Self {
+            console: console.clone(),
+            step: None,
+        }
+    }
+
+    pub(super) fn show(&mut self, step: DedupStep, done: u64, all: u64) {
+        if self.step.as_ref().is_none_or(|(shown, _)| *shown != step) {
+            // The old one goes from the screen first.
+            self.hide();
+            let progress = self.console.progress_of(match step {
+                DedupStep::Reading => "bytes read",
+                DedupStep::Comparing => "parts compared",
+                DedupStep::Writing => "bytes written",
+                DedupStep::Storing => "documents stored",
+            });
+            self.step = Some((step, progress));
+        }
+        if let Some((_, progress)) = &self.step {
+            _ = progress.update(done, Some(all));
+        }
+    }
+
+    /// Shows none any more.
+    fn hide(&mut self) {
+        self.step = None;
     }
 }
 

@@ -8,6 +8,8 @@ use crate::plural::counted;
 use crate::{Database, DeletionEvent, Duplicate, Error, Expiry};
 use serde_json::{Value, json};
 
+use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
+
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::BoundArguments;
 use super::clusters::ClusterArguments;
@@ -17,6 +19,12 @@ use super::output::{Output, key_fields, name_fields};
 use super::times::time;
 use super::verbs::Opening;
 use super::verbs::{LiveDatabase, Verb};
+
+/// The scope of documents that are removed. The empty one is that of all documents without a scope, which nobody means
+/// whose variable is not set.
+fn scope() -> impl TypedValueParser<Value = String> {
+    NonEmptyStringValueParser::new()
+}
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -30,7 +38,7 @@ pub(super) struct Arguments {
     /// Delete all documents of this scope; may be given several times
     ///
     /// With --duplicates, only documents of this scope count
-    #[arg(long, value_name = "SCOPE", conflicts_with = "keys")]
+    #[arg(long, value_name = "SCOPE", conflicts_with = "keys", value_parser = scope())]
     scope: Vec<String>,
 
     /// Of each cluster of near-duplicates, delete all documents but the best, and print them
@@ -62,7 +70,7 @@ pub(super) struct ExpireArguments {
     before: i64,
 
     /// Only documents of this scope; may be given several times
-    #[arg(long, value_name = "SCOPE")]
+    #[arg(long, value_name = "SCOPE", value_parser = scope())]
     scope: Vec<String>,
 
     /// Delete nothing, but tell how many documents would be deleted; with --json print them

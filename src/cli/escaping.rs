@@ -20,8 +20,10 @@ pub(super) fn is_risky(c: char) -> bool {
             | '\u{2028}' | '\u{2029}'
             // Without width, or shown as nothing.
             | '\u{00ad}' | '\u{034f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
-            | '\u{fff0}'..='\u{fffb}'
+            | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            // Of hieroglyphs, of shorthand and of music.
+            | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
             // Tags and further variation selectors, which can hide whole texts.
             | '\u{e0000}'..='\u{e0fff}')
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::ingest::{Ingest, Ingested, Records, Reread};
@@ -13,11 +14,11 @@ use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme, Server, Ske
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 
 #[cfg(unix)]
-use super::answer::chain;
+use super::answer::with_causes;
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{BoundArguments, Given as _, Reading, named_file};
 use super::console::Console;
-use super::existing_output::{are_same_file, is_no_file};
+use super::existing_output::{are_same_file, is_below, is_no_file};
 use super::ingest_report::{IngestReport, print_ingested, print_largest_groups};
 use super::output::Output;
 use super::units::{count, positive_count};
@@ -175,15 +176,25 @@ impl Arguments {
         }
         let began = Instant::now();
         let mut records = self.records(output)?;
-        let (database, is_new) = match open_or_create(self, &mut records) {
+        let (database, is_new) = match open_or_create(self, &mut records, output) {
             Err(Error::Busy { .. }) => return verbs::run(self, output),
             opened => opened?,
         };
-        let server = answer_others(&database, output.console());
+        let mut server = answer_others(&database, output.console());
         let work = self.ingest(&database, records, began, output)?;
-        if is_new && should_remove_new(&database, &work.outcome)? {
-            drop((server, database));
-            _ = fs::remove_file(&self.database.path);
+        let has_nothing = is_new && has_come_to_nothing(&work.outcome);
+        if has_nothing {
+            // What others have stored until then is kept.
+            let_others_end(server.take(), output);
+        }
+        if has_nothing && database.snapshot()?.stats()?.documents == 0 {
+            // While it is open, nobody else can write to it.
+            let removed = fs::remove_file(&self.database.path);
+            drop(database);
+            if removed.is_err() {
+                // Windows keeps the names of open files.
+                _ = fs::remove_file(&self.database.path);
+            }
             let ingested = work.outcome?;
             output.console().ensure_wanted()?;
             output.complain(match ingested.now.rejected {
@@ -282,7 +293,7 @@ fn answer_others(database: &Database, console: &Console) -> Option<Server> {
         Err(Error::AlreadyExists { path }) => {
             format!("{}: is in the way of the socket", path.display())
         }
-        Err(error) => chain(&error),
+        Err(error) => with_causes(&error),
     };
     console.complain(&format!(
         "no other command can be answered until this one ends: {reason}"
@@ -295,16 +306,12 @@ fn answer_others(_: &Database, _: &Console) -> Option<Server> {
     None
 }
 
-/// Whether a run has come to nothing in a database that it has created, which then does not stay.
-fn should_remove_new(
-    database: &Database,
-    outcome: &Result<Ingested, Failure>,
-) -> Result<bool, Error> {
-    let has_nothing = match outcome {
+/// Whether a run has come to nothing in a database that it has created. That stays only if others have stored something.
+fn has_come_to_nothing(outcome: &Result<Ingested, Failure>) -> bool {
+    match outcome {
         Ok(ingested) => took_no_document(ingested, true),
         Err(_) => true,
-    };
-    Ok(has_nothing && database.snapshot()?.stats()?.documents == 0)
+    }
 }
 
 /// Whether a run took none of the documents that it was given: records were there and all rejected, or the database is
@@ -418,7 +425,14 @@ impl Arguments {
                 format!("{path}: rejected records cannot be written into the database").into(),
             );
         }
-        match records.paths().iter().any(|input| are_same_file(&place, &console.place_of(input))) {
+        // In a folder that is an input it would be read the next time, unless names are chosen.
+        let is_read_later = self.reading.takes_all_names()
+            && self
+                .inputs
+                .iter()
+                .any(|input| is_below(&place, &console.place_of(input)));
+        let mut inputs = records.paths().iter();
+        match is_read_later || inputs.any(|input| are_same_file(&place, &console.place_of(input))) {
             true => Err(format!(
                 "{path}: is one of the inputs, and rejected records cannot be written into these; choose a file \
                  elsewhere, or leave this one out with --glob"
@@ -470,19 +484,49 @@ impl Arguments {
 }
 
 /// The database, and whether it is new.
-fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<(Database, bool), Error> {
+///
+/// The first records may be read to know which database to create. If another process has created it meanwhile, what
+/// was read of a pipe cannot be given to that one. Then this waits until it has closed the database.
+fn open_or_create(
+    arguments: &Arguments,
+    records: &mut Records,
+    output: &Output,
+) -> Result<(Database, bool), Error> {
+    const PAUSE: Duration = Duration::from_millis(40);
+    const MOST_CREATIONS: usize = 25;
     let path = &*arguments.database.path;
-    let mut opened = Opening::Write.open(path);
-    if let Err(Error::NotFound { .. }) = opened {
-        match Database::create(path, &arguments.options_of_new(records)?) {
-            // Somebody else created it in the meantime, and most likely has it in use.
-            Err(Error::AlreadyExists { .. }) => {
-                opened = Opening::Write.open(path);
+    let mut options = None;
+    let mut creations = 0;
+    let mut is_told = false;
+    loop {
+        match Opening::Write.open(path) {
+            Err(Error::NotFound { .. }) => {
+                let options = match &options {
+                    Some(options) => options,
+                    None => options.insert(arguments.options_of_new(records)?),
+                };
+                creations += 1;
+                match Database::create(path, options) {
+                    // Somebody else has created it meanwhile.
+                    Err(Error::AlreadyExists { .. }) if creations < MOST_CREATIONS => {}
+                    created => return Ok((created?, true)),
+                }
             }
-            created => return Ok((created?, true)),
+            Err(Error::Busy { .. }) if options.is_some() && any_pipe(records.paths(), output) => {
+                if !is_told {
+                    is_told = true;
+                    output.remark(
+                        "another process has created the database just now; waiting until it has closed it",
+                    );
+                }
+            }
+            opened => {
+                let opened = opened?;
+                opened.ensure_created_with(&arguments.options())?;
+                return Ok((opened, false));
+            }
         }
+        output.console().ensure_wanted()?;
+        thread::sleep(PAUSE);
     }
-    let opened = opened?;
-    opened.ensure_created_with(&arguments.options())?;
-    Ok((opened, false))
 }

@@ -5,13 +5,13 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::ingest::{Event, Ingested, Progress, Records, Rejected, Resumed, Totals};
+use crate::ingest::{self, Event, Ingested, Records, Rejected, Resumed, Totals};
 use crate::plural::counted;
 use crate::{Change, Database, Document, Error, Unit, Verdict};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::answer::Failure;
+use super::console::Progress;
 use super::escaping::printable;
 use super::match_list::MatchList;
 use super::output::{Output, add_fingerprint, key_fields, name_fields};
@@ -27,7 +27,8 @@ pub(super) struct IngestReport<'o> {
     output: &'o mut Output,
     verification: Option<Arc<Verification>>,
     rejections: Rejections,
-    bar: Bar,
+    progress: Progress,
+    read: ingest::Progress,
     /// Whether near-duplicates are printed.
     prints: bool,
     /// The inputs that were read before, and those that are read as lists.
@@ -48,10 +49,14 @@ impl<'o> IngestReport<'o> {
         rejected: Option<&Path>,
     ) -> Result<Self, Failure> {
         let rejections = Rejections::new(output.console(), rejected, output.is_json())?;
+        let read = records.progress();
+        let progress = output.console().progress_of("bytes");
+        _ = progress.update(0, read.bytes_total());
         Ok(Self {
             verification: verification.cloned(),
             rejections,
-            bar: Bar::new(records.progress(), output.console().is_quiet()),
+            progress,
+            read,
             prints,
             known_inputs: 0,
             lists: 0,
@@ -81,20 +86,19 @@ impl<'o> IngestReport<'o> {
                 if self.output.is_json() {
                     self.output.print_json(&rejections::object(rejected));
                 }
-                let rejections = &mut self.rejections;
-                self.bar.above(|| rejections.add(rejected))?;
+                self.rejections.add(rejected)?;
             }
             Event::Failed { path, error, .. } => self.report_failed(path, error),
             Event::Left(rejected) => self.report_left(rejected),
             Event::List { path, lines } => self.report_list(path, *lines),
             Event::Committed { totals } => {
-                self.bar.update(totals);
+                self.show(totals);
                 self.stored = Some(totals.inserted + totals.replaced);
             }
             Event::Source { path, resumed } => self.report_known(path, *resumed),
             Event::Waiting => {
                 let remark = "another ingestion reads one of these inputs; waiting for its end";
-                self.bar.above(|| self.output.remark(remark));
+                self.output.remark(remark);
             }
             Event::Duplicate { .. } | Event::Reported => {}
         }
@@ -103,28 +107,38 @@ impl<'o> IngestReport<'o> {
             self.rejections.flush()?;
         }
         if matches!(event, Event::Reported) || self.output.is_full() {
-            let output = &mut self.output;
-            self.bar.above(|| output.flush())?;
+            self.output.flush()?;
         }
         Ok(())
     }
 
-    fn complain(&self, message: &str) {
-        self.bar.above(|| self.output.complain(message));
+    /// Shows how much is read, and what it was.
+    fn show(&mut self, totals: &Totals) {
+        let rate = totals.documents as f64 / totals.elapsed.as_secs_f64().max(1e-3);
+        let what = format!(
+            "bytes, {} ({rate:.0}/s), {}",
+            counted(totals.documents, "document"),
+            counted(totals.duplicates, "near-duplicate")
+        );
+        let read = &self.read;
+        // Whether anybody wants more is asked by the ingestion.
+        _ = self
+            .progress
+            .update_as(read.bytes_read(), read.bytes_total(), what);
     }
 
     fn report_known(&mut self, path: &Path, resumed: Resumed) {
         self.known_inputs += 1;
         if self.known_inputs <= MOST_INPUT_MESSAGES {
             let message = format!("{}: {}", path_text(path), resumed_text(resumed));
-            self.bar.above(|| self.output.remark(&message));
+            self.output.remark(&message);
         }
     }
 
     fn report_list(&mut self, path: &Path, lines: u64) {
         self.lists += 1;
         if self.lists <= MOST_INPUT_MESSAGES {
-            self.complain(&format!(
+            self.output.complain(&format!(
                 "{}: is read as one document of {}; `--input-format lines` makes each line a document",
                 path_text(path),
                 counted(lines, "short line")
@@ -133,7 +147,7 @@ impl<'o> IngestReport<'o> {
     }
 
     fn report_failed(&mut self, path: &Path, error: &Error) {
-        self.complain(&error.to_string());
+        self.output.complain(&error.to_string());
         if let Error::Input { line, reason, .. } = error {
             self.print_input("failed", path, reason, *line);
         }
@@ -142,7 +156,7 @@ impl<'o> IngestReport<'o> {
     fn report_left(&mut self, left: &Rejected) {
         let path = path_text(&left.path);
         let reason = left.reason.to_string();
-        self.complain(&match left.line {
+        self.output.complain(&match left.line {
             Some(line) => format!(
                 "{path}, line {line}: the last line has no line end yet, and is no record; it is left for the next \
                  run ({reason})"
@@ -190,12 +204,19 @@ impl<'o> IngestReport<'o> {
     /// Reports what was left out. Returns the number of documents that are stored, once there was a commit. The error
     /// if something could not be reported.
     pub(super) fn finish(mut self) -> Result<Option<u64>, Failure> {
-        self.bar.clear();
+        drop(self.progress);
         self.rejections.finish()?;
         if self.known_inputs > MOST_INPUT_MESSAGES {
             let more = self.known_inputs - MOST_INPUT_MESSAGES;
             self.output.remark(&format!(
                 "{} had been read before; `simdb sources` lists all",
+                counted(more, "more input")
+            ));
+        }
+        if self.lists > MOST_INPUT_MESSAGES {
+            let more = self.lists - MOST_INPUT_MESSAGES;
+            self.output.complain(&format!(
+                "{} of short lines: each is read as one document",
                 counted(more, "more input")
             ));
         }
@@ -379,51 +400,4 @@ pub(super) fn print_largest_groups(
         }
     }
     Ok(())
-}
-
-/// A progress bar on standard error. It is shown only on a terminal.
-struct Bar {
-    bar: ProgressBar,
-    progress: Progress,
-}
-
-impl Bar {
-    fn new(progress: Progress, is_quiet: bool) -> Self {
-        if is_quiet {
-            return Self {
-                bar: ProgressBar::hidden(),
-                progress,
-            };
-        }
-        let (bar, template) = match progress.bytes_total() {
-            Some(bytes) => (
-                ProgressBar::new(bytes),
-                "{wide_bar} {percent} %, {msg}, {eta} left",
-            ),
-            None => (ProgressBar::no_length(), "{spinner} {bytes}, {msg}"),
-        };
-        let style = ProgressStyle::with_template(template).expect("the template is a constant");
-        bar.set_style(style);
-        bar.set_message("reading");
-        Self { bar, progress }
-    }
-
-    fn update(&self, totals: &Totals) {
-        let rate = totals.documents as f64 / totals.elapsed.as_secs_f64().max(1e-3);
-        self.bar.set_position(self.progress.bytes_read());
-        self.bar.set_message(format!(
-            "{} ({rate:.0}/s), {}",
-            counted(totals.documents, "document"),
-            counted(totals.duplicates, "near-duplicate")
-        ));
-    }
-
-    /// Hides the bar while `print` runs, so that the two do not mix.
-    fn above<T>(&self, print: impl FnOnce() -> T) -> T {
-        self.bar.suspend(print)
-    }
-
-    fn clear(&self) {
-        self.bar.finish_and_clear();
-    }
 }

@@ -46,7 +46,6 @@ mod sources;
 mod stats;
 #[cfg(feature = "parquet")]
 mod tables;
-mod temporary;
 mod times;
 mod units;
 mod uses;

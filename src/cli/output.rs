@@ -44,6 +44,7 @@ impl Globals {
             waiting: Vec::new(),
             json: self.json,
             closed: false,
+            has_told_end: false,
         }
     }
 }
@@ -56,6 +57,8 @@ pub(super) struct Output {
     waiting: Vec<u8>,
     json: bool,
     closed: bool,
+    /// Whether it was told what became of work that was ended.
+    has_told_end: bool,
 }
 
 impl Output {
@@ -67,6 +70,14 @@ impl Output {
     /// Prints a message on standard error, on one line.
     pub(super) fn complain(&self, message: &str) {
         self.console.complain(message);
+    }
+
+    /// Tells what became of work that was ended, unless that was told.
+    pub(super) fn tell_end(&mut self, what: &str) {
+        if !self.has_told_end {
+            self.has_told_end = true;
+            self.complain(what);
+        }
     }
 
     /// Prints a message that is no error, unless quiet was asked for.

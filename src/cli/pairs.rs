@@ -9,14 +9,13 @@ use crate::{CreateOptions, Database, Document, Error, PairEvent, PairPosition, S
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::answer::{Answer, CommandResult, Failure};
+use super::answer::{Answer, CommandResult, Failure, cannot_keep};
 use super::arguments::{NearArguments, Reading};
 use super::console::LongSearch;
 use super::existing_output::ensure_replaceable;
 use super::output::{Output, name_fields};
 use super::pair_output::{PairArguments, PairLines, Sides, Sink};
 use super::rejections;
-use super::temporary::cannot_keep;
 use super::verbs::Opening;
 use super::verbs::{LiveDatabase, Verb};
 

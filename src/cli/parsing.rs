@@ -112,8 +112,7 @@ fn instead(name: &str) -> Option<String> {
              `simdb dump` has printed"
         }
         "repair" | "recover" => {
-            "`simdb check DB` tells what is damaged, `simdb dump DB` prints what can be read, and `simdb load` makes \
-             a new database of it"
+            "`simdb check DB` tells what is damaged, and `simdb salvage DB NEW` takes out what is whole"
         }
         "update" | "put" => {
             "`simdb ingest DB INPUT` stores documents, and one with the key of a stored document replaces it"

@@ -122,7 +122,12 @@ impl Terminal for Process {
 
     fn show(&self, done: u64, all: Option<u64>, what: &str) {
         let mut bar = self.bar.lock();
-        let bar = bar.get_or_insert_with(|| new_bar(all, what));
+        let (is_of_bytes, message) = match what.strip_prefix("bytes") {
+            Some(more) => (true, more),
+            None => (false, what),
+        };
+        let bar = bar.get_or_insert_with(|| new_bar(all.is_some(), is_of_bytes, message));
+        bar.set_message(message.to_owned());
         if let Some(all) = all {
             bar.set_length(all);
         }
@@ -144,20 +149,19 @@ impl Terminal for Process {
     }
 }
 
-fn new_bar(all: Option<u64>, what: &str) -> ProgressBar {
-    let template = match (all.is_some(), what) {
-        (true, "") => "{wide_bar} {percent} %, {eta} left",
-        (true, "bytes") => "{wide_bar} {percent} %, {bytes_per_sec}, {eta} left",
-        (true, _) => "{wide_bar} {percent} %, {human_pos} {msg}, {rate}, {eta} left",
-        (false, "bytes") => "{bytes} read, {bytes_per_sec}",
-        (false, _) => "{human_pos} {msg}, {rate}",
+/// A bar for work of which the end is known, or not.
+fn new_bar(has_end: bool, is_of_bytes: bool, message: &str) -> ProgressBar {
+    let template = match (has_end, is_of_bytes) {
+        (true, true) => "{wide_bar} {percent} %, {bytes_per_sec}{msg}, {eta} left",
+        (true, false) if message.is_empty() => "{wide_bar} {percent} %, {eta} left",
+        (true, false) => "{wide_bar} {percent} %, {human_pos} {msg}, {rate}, {eta} left",
+        (false, true) => "{bytes} read, {bytes_per_sec}{msg}",
+        (false, false) => "{human_pos} {msg}, {rate}",
     };
     let style = ProgressStyle::with_template(template).expect("the template is a constant");
     // Written anew, since the usual one has four decimals.
     let style = style.with_key("rate", |state: &ProgressState, to: &mut dyn fmt::Write| {
         _ = write!(to, "{}/s", told_count(state.per_sec() as u64));
     });
-    ProgressBar::no_length()
-        .with_style(style)
-        .with_message(what.to_owned())
+    ProgressBar::no_length().with_style(style)
 }

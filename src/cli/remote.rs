@@ -17,7 +17,7 @@ use clap::Parser;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Answer, Failure, chain, finish};
+use super::answer::{Answer, Failure, finish, with_causes};
 use super::console::{Console, Terminal};
 use super::output::{Globals, Output};
 use super::times::{in_zone_of_client, name_of_local_zone};
@@ -166,9 +166,9 @@ impl<'a> Remote<'a> {
                 Frame::Confirm(_) => self.say_written(true),
                 Frame::Message(message) => console.complain(&message),
                 Frame::Progress(Some((done, all, what))) => {
-                    let shown = progress.get_or_insert_with(|| console.progress_of(what));
+                    let shown = progress.get_or_insert_with(|| console.progress());
                     // Whether the user wants more is asked before each answer.
-                    _ = shown.update(done, all);
+                    _ = shown.update_as(done, all, what);
                 }
                 Frame::Progress(None) => progress = None,
                 Frame::Exit(code) => return Ok(Some(code.into())),
@@ -386,7 +386,7 @@ pub(crate) fn run_for_client(
     in_zone_of_client(request.zone.as_deref(), || {
         let command = ClientCommand::parse(request.arguments()?)?;
         let answer = command.run(database, Arc::new(terminal), Path::new(&directory));
-        Ok(answer.into())
+        Ok(answer as u8)
     })?
 }
 
@@ -423,7 +423,7 @@ impl ClientCommand {
         let path = &verb.database().path;
         let finished = finish(answer, &mut output, Some(path), verb.when_ended());
         finished.unwrap_or_else(|error| {
-            output.complain(&chain(error.as_ref()));
+            output.complain(&with_causes(error.as_ref()));
             Answer::CouldNotTell
         })
     }

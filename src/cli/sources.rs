@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     forget_before: Option<i64>,
 
     /// Forget nothing, but tell which sources would be forgotten
-    #[arg(long, requires = "forget_before")]
+    #[arg(long, requires = "forget_before", conflicts_with = "forget")]
     dry_run: bool,
 }
 

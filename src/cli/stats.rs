@@ -637,7 +637,11 @@ impl TopArguments {
 /// Whether a process has the database open and answers for it.
 #[cfg(unix)]
 fn is_answered(database: &LiveDatabase) -> Result<bool, Failure> {
-    Ok(Remote::connect(database)?.is_some())
+    match database.path.exists() {
+        true => Ok(Remote::connect(database)?.is_some()),
+        // What there is to say is said where it is opened.
+        false => Ok(false),
+    }
 }
 
 /// On other systems, no process answers for another.

@@ -151,6 +151,8 @@ fn moment(text: &str, here: &Here) -> Result<Option<Timestamp>, String> {
         "now" => return Ok(Some(here.now()?.timestamp())),
         "today" => Some(here.now()?.date()),
         "yesterday" => here.now()?.date().yesterday().ok(),
+        // A zone in brackets would be passed over as a remark.
+        _ if text.contains('[') => return Ok(text.parse::<Zoned>().ok().map(|it| it.timestamp())),
         _ => {
             let time = text.parse::<Timestamp>().ok();
             return Ok(time.or_else(|| timestamp(text.parse().ok()?, here)));
@@ -272,6 +274,23 @@ mod tests {
         assert!(
             time_at("@1577836800000", &here).is_err_and(|error| error.contains("milliseconds"))
         );
+        Ok(())
+    }
+
+    /// It was passed over as a remark.
+    #[test]
+    fn a_zone_in_brackets_counts() -> TestResult {
+        let here = noon()?;
+        assert_eq!(
+            time_at("2026-01-15T12:00:00[America/New_York]", &here)?,
+            time_at("2026-01-15T17:00:00Z", &here)?
+        );
+        for text in [
+            "2026-01-15T12:00:00[Garbage/Zone]",
+            "2026-01-15T12:00:00[!Garbage/Zone]",
+        ] {
+            assert!(time_at(text, &here).is_err(), "{text}");
+        }
         Ok(())
     }
 

@@ -45,7 +45,8 @@ pub(super) fn told_bytes(count: f64) -> String {
     let mut value = count;
     let mut unit = "";
     for larger in ["kB", "MB", "GB", "TB", "PB"] {
-        if value >= 1000.0 {
+        // What would be rounded to 1000.0 is one of the next.
+        if value >= 999.95 {
             value /= 1000.0;
             unit = larger;
         }

@@ -246,8 +246,15 @@ fn ask(
     let answer = remote.ask(&verb.inputs(), output);
     let is_ended =
         matches!(&answer, Err(error) if matches!(error.downcast_ref(), Some(Error::Interrupted)));
-    if is_ended && verb.ends_in_order() && verb.when_ended().is_none() {
-        output.complain("stopped; the process that has the database open ends the work in order");
+    if is_ended && verb.ends_in_order() {
+        output.tell_end(match verb.when_ended() {
+            None => "stopped; the process that has the database open ends the work in order",
+            // It may have been at the end of the work.
+            Some(_) => {
+                "stopped; the process that has the database open may have done the work before it heard of that: look \
+                 what is there, or run the command again"
+            }
+        });
     }
     answer
 }

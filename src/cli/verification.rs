@@ -13,12 +13,11 @@ use crate::ingest::{Fingerprinting, Record, Rejected};
 use crate::plural::counted;
 use crate::{Database, Document, Error, Fingerprint, Matches, TextMeasure, Unit};
 
-use super::answer::Failure;
+use super::answer::{Failure, cannot_keep};
 use super::arguments::{Reading, similarity_parser};
 use super::console::Console;
 use super::escaping::printable;
 use super::match_list::MatchList;
-use super::temporary::cannot_keep;
 
 /// What stands for the payloads of stored documents, instead of a file.
 const PAYLOAD: &str = "payload";

@@ -119,11 +119,7 @@ impl WholeFile {
     }
 
     fn failed(&self, error: &io::Error) -> Failure {
-        // The error of a temporary file names it, and nobody has heard of that.
-        match error.get_ref().and_then(|inner| inner.source()) {
-            Some(cause) => self.refused(&cause.to_string()),
-            None => self.refused(&error.to_string()),
-        }
+        self.refused(&error.to_string())
     }
 
     fn refused(&self, reason: &str) -> Failure {

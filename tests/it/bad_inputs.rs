@@ -354,6 +354,11 @@ fn sources_that_nobody_gives_any_more_are_forgotten_by_age() -> TestResult {
     .expect(0)
     .out;
     assert!(told.contains("would forget 2 sources"), "{told}");
+    // That was forgotten although it was not to be, since options that exclude each other were not required.
+    run!("sources", &path, "--forget", "a.jsonl", "--dry-run").expect(2);
+    // An empty scope would be that of all documents without one.
+    run!("delete", &path, "--scope", "").expect(2);
+    run!("expire", &path, "--before", "@1", "--scope", "").expect(2);
     run!("sources", &path, "--forget-before", "90d").expect(0);
     assert_eq!(run!("sources", &path).expect(0).out.lines().count(), 2);
     run!("sources", &path, "--forget-before", "@4102444800").expect(0);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use simdb::{Database, OpenOptions};
 
-use crate::support::{Folder, Ran, TestResult, assert_sound, run};
+use crate::support::{Folder, Ran, TestResult, assert_sound, run, run_with_input, simdb};
 
 /// Builds the example, and returns its path.
 fn crawler() -> Result<PathBuf, Box<dyn std::error::Error>> {
@@ -119,5 +119,36 @@ fn a_crawler_goes_on_where_it_was_killed() -> TestResult {
     run!("ingest", &path, &inputs[1])
         .expect(0)
         .says("is not read again");
+    Ok(())
+}
+
+/// Those that had read their first records when another had created the database lost these: each gave the rest of its
+/// input to the other.
+#[test]
+fn pipes_into_a_database_that_none_has_created_yet_lose_nothing() -> TestResult {
+    const EACH: usize = 3_000;
+    let folder = Folder::new()?;
+    let database = folder.path("new.simdb");
+    let ran = thread::scope(|scope| {
+        let runs = ["p", "q", "r", "s"].map(|name| {
+            let mut command = simdb();
+            command
+                .arg("ingest")
+                .arg(&database)
+                .args(["-", "--input-format", "jsonl"]);
+            let lines = (0..EACH).map(|number| {
+                let text = format!("one two three {name} {number} four five six seven eight nine");
+                format!("{{\"key\":\"{name}{number}\",\"text\":\"{text}\"}}\n")
+            });
+            let lines: String = lines.collect();
+            scope.spawn(move || run_with_input(&mut command, lines.as_bytes()))
+        });
+        runs.map(|run| run.join().expect("no thread panics"))
+    });
+    for ran in ran {
+        ran?.expect(0);
+    }
+    let opened = Database::open(&database, &OpenOptions::new().read_only(true))?;
+    assert_eq!(opened.snapshot()?.stats()?.documents, 4 * EACH as u64);
     Ok(())
 }

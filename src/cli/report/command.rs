@@ -126,7 +126,7 @@ impl Arguments {
         let mut texts = HashMap::new();
         for path in &self.texts {
             let mut records = console.records(&[path], self.reading.options_of_texts())?;
-            let progress = console.progress_of("bytes read");
+            let progress = console.progress_of("bytes");
             let read = records.progress();
             loop {
                 let chunk = records.next_chunk(|record| {
