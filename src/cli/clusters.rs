@@ -45,7 +45,7 @@ pub(super) struct Arguments {
     output: Option<PathBuf>,
 
     /// Replace a file that exists
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "output", conflicts_with = "summary")]
     replace: bool,
 }
 

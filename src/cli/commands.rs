@@ -91,10 +91,12 @@ enum Commands {
     /// Copy a corpus without its near-duplicates
     ///
     /// Without --database, the default distance is 10 if sketches are compared
+    #[command(mut_arg("unit", |unit| unit.hide(true)))]
     Dedup(dedup::Arguments),
     /// Prove that all near-duplicates were removed from a corpus, and nothing else
     ///
     /// No two kept records are near, and each removed record is near to its survivor
+    #[command(mut_arg("unit", |unit| unit.hide(true)))]
     Audit(audit::Arguments),
     /// Build a database from the output of `dump`
     Load(load::Arguments),

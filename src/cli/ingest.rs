@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IsTerminal as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -155,6 +155,18 @@ impl Verb for Arguments {
 
     fn run_alone(&self, output: &mut Output) -> Option<CommandResult> {
         Some(self.run_here_or_ask(output))
+    }
+
+    fn cannot_open(&self, error: Error, output: &mut Output) -> CommandResult {
+        #[cfg(unix)]
+        let is_found_by_socket = self.database.socket.is_some();
+        #[cfg(not(unix))]
+        let is_found_by_socket = false;
+        match error {
+            // Another process had created it, and took it away again since it had nothing to store.
+            Error::NotFound { .. } if !is_found_by_socket => self.run_here_or_ask(output),
+            error => Err(error.into()),
+        }
     }
 }
 
@@ -425,8 +437,10 @@ impl Arguments {
                 format!("{path}: rejected records cannot be written into the database").into(),
             );
         }
-        // In a folder that is an input it would be read the next time, unless names are chosen.
+        // In a folder that is an input it would be read the next time, unless names are chosen or this one is hidden.
+        let is_hidden = |part| matches!(part, Component::Normal(name) if name.as_encoded_bytes().starts_with(b"."));
         let is_read_later = self.reading.takes_all_names()
+            && !rejected.components().any(is_hidden)
             && self
                 .inputs
                 .iter()

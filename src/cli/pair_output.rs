@@ -36,12 +36,12 @@ pub(super) struct PairArguments {
     output: Option<PathBuf>,
 
     /// Replace a file that exists
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "output", conflicts_with = "from")]
     replace: bool,
 
     /// Write the keys to Parquet as BINARY, if some are not UTF-8
     #[cfg(feature = "parquet")]
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "output", conflicts_with = "from")]
     binary_keys: bool,
 }
 

@@ -16,6 +16,17 @@ use super::units::{self, count, positive_count, told_bytes};
 use super::uses::print_uses;
 use super::verbs::Opening;
 
+/// The options by which plans are chosen, which a job in SQL has no use for. Each of its options has to exclude them: clap
+/// does not ask for an option that is required and excluded.
+const OF_PLANS: [&str; 6] = [
+    "sample",
+    "prefer",
+    "max_file",
+    "max_memory",
+    "sketch",
+    "scheme",
+];
+
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The largest distance at which documents are to match [default: that of `create`]
@@ -53,7 +64,7 @@ pub(super) struct Arguments {
 
     /// Print a job in SQL that finds all near fingerprints in Parquet files, for Apache Spark or DuckDB
     #[arg(long, value_name = "DIALECT", value_enum)]
-    #[arg(conflicts_with_all = ["sample", "prefer", "max_file", "max_memory", "sketch", "scheme"])]
+    #[arg(conflicts_with_all = OF_PLANS)]
     emit: Option<SqlDialect>,
 
     /// What the job joins
@@ -62,23 +73,26 @@ pub(super) struct Arguments {
         value_name = "JOB",
         value_enum,
         default_value_t,
-        requires = "emit"
+        requires = "emit",
+        conflicts_with_all = OF_PLANS
     )]
     job: Job,
 
     /// How many queries there are, with `--job probe`
     #[arg(long, value_name = "N", default_value_t = 1_000_000, requires = "emit")]
+    #[arg(conflicts_with_all = OF_PLANS)]
     #[arg(value_parser = count::<u64>, allow_negative_numbers = true)]
     queries: u64,
 
     /// Let the job write the ids of documents beside their fingerprints
     ///
     /// Each exported file counts its documents from 0
-    #[arg(long, requires = "emit")]
+    #[arg(long, requires = "emit", conflicts_with_all = OF_PLANS)]
     ids: bool,
 
     /// Divide keys with more than N fingerprints further [default: 2000, or four times the expected number]
     #[arg(long, value_name = "N", requires = "emit")]
+    #[arg(conflicts_with_all = OF_PLANS)]
     #[arg(value_parser = positive_count::<u64>, allow_negative_numbers = true)]
     most_of_key: Option<u64>,
 }

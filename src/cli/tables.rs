@@ -63,13 +63,21 @@ pub(super) struct ExportArguments {
 /// The documents that are inserted in a transaction.
 const TOGETHER: usize = 50_000;
 
+/// What is to be known when an import was ended while it built a database.
+const NOT_BUILT: &str =
+    "ended before it was done: no database was made; the same command begins anew";
+
 impl Command for ImportArguments {
     /// Stores the documents of Parquet files.
     fn run(&self, output: &mut Output) -> CommandResult {
         let import = Import::open(&self.inputs)?;
         let database = match self.database.symlink_metadata() {
             Ok(_) => add(self, import, output)?,
-            Err(_) => build(self, &import, output)?,
+            Err(_) => build(self, &import, output).inspect_err(|error| {
+                if let Some(Error::Interrupted) = error.downcast_ref() {
+                    output.complain(NOT_BUILT);
+                }
+            })?,
         };
         let stats = database.snapshot()?.stats()?;
         let path = self.database.display();

@@ -108,6 +108,8 @@ pub(super) enum DatabaseVerb {
     #[command(
         override_usage = "simdb explain [OPTIONS] <--text TEXT|--file PATH|--fingerprint HEX|--key KEY> <DB>"
     )]
+    #[command(mut_arg("input", |input| input.hide(true)))]
+    #[command(mut_arg("scheme", |scheme| scheme.hide(true)))]
     Explain(query::ExplainArguments),
     /// Print how much of a text stood in stored documents, sentence by sentence
     ///

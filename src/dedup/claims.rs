@@ -294,7 +294,7 @@ impl Evidence {
     }
 }
 
-/// By what claims are report.
+/// By what claims are checked.
 pub(super) struct Check<'c> {
     pub(super) evidence: &'c Evidence,
     /// The survivors, and which of them were found among the kept records.

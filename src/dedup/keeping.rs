@@ -1,7 +1,10 @@
 //! The database of what survived in earlier cleanings: what is near to it is removed, and what survives is added to it.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::path::Path;
+
+use xxhash_rust::xxh3::xxh3_128;
 
 use super::events::{DedupEvent, DedupStep, Observe};
 use super::verdicts::removed;
@@ -48,7 +51,7 @@ pub(super) fn keep(
     observe: Observe<'_>,
 ) -> Result<()> {
     let snapshot = database.snapshot()?;
-    let goes_on = work.state.is_being_stored;
+    let mut own = work.state.is_being_stored.then(HashSet::new);
     work.state.is_being_stored = true;
     work.save()?;
     let mut removed = removed(work)?;
@@ -63,7 +66,7 @@ pub(super) fn keep(
         };
         if removed.of(numbered.id)?.is_none() {
             let path = &records.paths()[numbered.id.input as usize];
-            insert(&mut txn, &document, numbered, path, goes_on).map_err(&named)?;
+            insert(&mut txn, &document, numbered, path, own.as_mut()).map_err(&named)?;
         }
         if done % TOGETHER as u64 == 0 {
             txn.commit().map_err(&named)?;
@@ -89,20 +92,26 @@ pub(super) fn keep(
     txn.commit().map_err(&named)
 }
 
-/// Stores a document under the key of its record, unless another document has that. If the run `goes_on`, a document
-/// that looks the same there is its own.
+/// Stores a document under the key of its record, unless another document has that. If the run goes on, a document that
+/// looks the same there is its own, unless it is that of a record before: `own` has the hashes of the keys of these.
 fn insert(
     txn: &mut WriteTxn,
     document: &Document,
     numbered: NumberedKey<'_>,
     path: &Path,
-    goes_on: bool,
+    mut own: Option<&mut HashSet<u128>>,
 ) -> Result<()> {
     for attempt in 0u64.. {
         let key = key_of(numbered, path, attempt);
-        match txn.find(&key)? {
-            Some(other) if !(goes_on && is_same(&other, document)) => {}
-            Some(_) => return Ok(()),
+        let found = txn.find(&key)?;
+        let looks_same = found.as_ref().is_none_or(|other| is_same(other, document));
+        // What this pass has stored or passed over is of another record.
+        let is_free = own
+            .as_mut()
+            .map(|own| looks_same && own.insert(xxh3_128(&key)));
+        match found {
+            Some(_) if is_free == Some(true) => return Ok(()),
+            Some(_) => {}
             None => {
                 let named = Document::new(key, document.fingerprint())
                     .with_sketch(document.sketch().copied())

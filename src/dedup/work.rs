@@ -46,7 +46,6 @@ pub(super) struct State {
     #[serde(rename = "is_written")]
     pub(super) has_results: bool,
     /// Whether it was begun to store what survives in the database that was named, and whether it is stored.
-    #[serde(default)]
     pub(super) is_being_stored: bool,
     pub(super) is_stored: bool,
     /// By what the content of that database is known again for which it is decided.
@@ -58,7 +57,7 @@ pub(super) struct State {
 }
 
 /// The version of the folder.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 impl Work {
     pub(super) fn folder_of(output: &Path) -> PathBuf {
@@ -94,6 +93,10 @@ impl Work {
                     _lock: lock,
                 };
                 work.remove().map_err(cannot_write(&folder))?;
+            }
+            // Where folders cannot be locked.
+            Found::State(_) | Found::Foreign if lock.is_none() && is_at_work(&folder) => {
+                return Err(Error::output(&folder, AT_WORK));
             }
             Found::State(_) | Found::Foreign => {
                 return Err(Error::output(
@@ -408,9 +411,17 @@ fn lock_of(folder: &Path) -> Result<Option<File>> {
     };
     match opened.try_lock() {
         Ok(()) => Ok(Some(opened)),
-        Err(TryLockError::WouldBlock) => Err(Error::output(folder, "another run is at work in it")),
+        Err(TryLockError::WouldBlock) => Err(Error::output(folder, AT_WORK)),
         Err(TryLockError::Error(_)) => Ok(None),
     }
+}
+
+const AT_WORK: &str = "another run is at work in it";
+
+/// Whether another process has the records of the work open.
+fn is_at_work(folder: &Path) -> bool {
+    let opened = Database::open(folder.join(RECORDS), &OpenOptions::new());
+    matches!(opened, Err(Error::Busy { .. }))
 }
 
 /// Whether a run has ended before it stored anything.

@@ -101,8 +101,8 @@ impl fmt::Display for Error {
                  here {seconds}"
             ),
             Self::ExternalScheme => f.write_str(
-                "the database holds fingerprints made elsewhere (scheme external), so simdb cannot make one from a \
-                 text that compares with them: give a fingerprint instead",
+                "fingerprints of the scheme external are made elsewhere, so simdb cannot make one from a text that \
+                 compares with them: give a fingerprint instead",
             ),
             Self::KeyLength { bytes: 0, .. } => f.write_str("the key is empty"),
             Self::KeyLength { bytes, max_bytes } => {

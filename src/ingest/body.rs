@@ -341,12 +341,13 @@ fn joined_chunks(sent: &[u8], is_declared: bool) -> Option<Vec<u8>> {
     (is_declared || !is_first).then_some(joined)
 }
 
-/// Whether nothing but fields and blank lines is left. Text may begin with a zero.
+/// Whether fields and a blank line are next, or nothing. Text may begin with a zero.
 fn is_trailer(rest: &[u8]) -> bool {
-    let mut lines = rest.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
-    lines.all(|line| {
+    let lines = rest.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    let mut fields = lines.take_while(|line| !line.is_empty());
+    fields.all(|line| {
         let name = line.split(|&byte| byte == b':').next();
-        line.is_empty() || line.contains(&b':') && name.is_some_and(is_token)
+        line.contains(&b':') && name.is_some_and(is_token)
     })
 }
 

@@ -48,7 +48,10 @@ pub(super) fn decoded(
         return Ok(text);
     }
     if utf_8.is_evident {
-        return utf_8.text_of_utf_8();
+        return match utf_8.loses_little() {
+            true => Ok(utf_8.text),
+            false => Err(utf_8.misfit(UTF_8)),
+        };
     }
     let inside = if declares { declared(bytes) } else { None };
     if [said, inside].contains(&Some(REPLACEMENT)) && is_unreadable(bytes) {
@@ -84,6 +87,9 @@ fn best_candidate(
         let encoding = match candidate {
             Candidate::Named(Some(encoding)) => encoding,
             Candidate::Named(None) => continue,
+            // To an encoding of single bytes each byte is a letter. So it would win, with two or three letters for each
+            // that is UTF-8.
+            Candidate::Guessed if is_likely_utf_8 => continue,
             Candidate::Guessed => guessed(bytes),
         };
         let is_tried = tried.iter().any(|(before, _)| *before == encoding);
@@ -96,10 +102,8 @@ fn best_candidate(
         };
         match decoded.text_that_fits(Strictness::Controls) {
             Ok(text) => return Ok(text),
-            // To any encoding of single bytes each byte is a letter. So a guess would win that makes two or three letters
-            // of each that is UTF-8.
-            Err(decoded) if encoding == UTF_8 && is_likely_utf_8 => {
-                return decoded.text_of_utf_8();
+            Err(decoded) if encoding == UTF_8 && is_likely_utf_8 && decoded.loses_little() => {
+                return Ok(decoded.text);
             }
             Err(mut decoded) => {
                 if !decoded.fits(Strictness::Malformed) && !decoded.is_nearly_whole() {
@@ -177,7 +181,8 @@ fn text_of_plain_evidence(bytes: &[u8], said: Option<&'static Encoding>) -> Opti
     }
     let decoded = Decoded::new(ISO_2022_JP, &without_idle_escapes(bytes));
     // All bytes of it are ASCII, as which it would fit, whatever it is.
-    (decoded.others > 0 && decoded.errors * 2 <= decoded.others).then_some(decoded.text)
+    let is_most = decoded.others > 0 && decoded.errors * 2 <= decoded.others;
+    (is_most && decoded.is_whole).then_some(decoded.text)
 }
 
 /// ISO-2022-JP without the escapes behind which another one stands at once. Words that were encoded one by one and then
@@ -185,7 +190,12 @@ fn text_of_plain_evidence(bytes: &[u8], said: Option<&'static Encoding>) -> Opti
 fn without_idle_escapes(bytes: &[u8]) -> Cow<'_, [u8]> {
     const ESCAPE: u8 = 0x1b;
     const ESCAPE_BYTES: usize = 3;
-    let is_idle = |at: usize| bytes[at] == ESCAPE && bytes.get(at + ESCAPE_BYTES) == Some(&ESCAPE);
+    const KNOWN: [&[u8]; 5] = [b"(B", b"(J", b"(I", b"$@", b"$B"];
+    let is_idle = |at: usize| {
+        let behind = bytes.get(at + 1..at + ESCAPE_BYTES);
+        bytes.get(at + ESCAPE_BYTES) == Some(&ESCAPE)
+            && behind.is_some_and(|behind| KNOWN.contains(&behind))
+    };
     let mut rest = 0;
     let mut kept = Vec::new();
     for at in memchr::memchr_iter(ESCAPE, bytes).filter(|&at| is_idle(at)) {
@@ -325,6 +335,8 @@ struct Decoded {
     /// Characters that fit and are not ASCII. Of UTF-16 all, since none fits by chance.
     others: usize,
     characters: usize,
+    /// Whether all was decoded. Decoding stops where far too much does not fit.
+    is_whole: bool,
     /// Whether it is UTF-8 beyond doubt, even where some bytes do not fit.
     is_evident: bool,
 }
@@ -334,7 +346,7 @@ impl Decoded {
         if encoding == UTF_8 {
             return Self::from_utf_8(bytes);
         }
-        let (text, errors) = decode_and_count(encoding, bytes);
+        let (text, errors, is_whole) = decode_and_count(encoding, bytes);
         let mut controls = 0;
         let mut others = 0;
         let mut characters = 0;
@@ -354,12 +366,16 @@ impl Decoded {
             controls,
             others: others - errors,
             characters,
+            is_whole,
             is_evident: false,
         }
     }
 
     fn from_utf_8(bytes: &[u8]) -> Self {
-        let mut decoded = Self::default();
+        let mut decoded = Self {
+            is_whole: true,
+            ..Self::default()
+        };
         let mut continued = 0;
         for chunk in chunks_of_utf_8(bytes) {
             let valid = chunk.0;
@@ -398,13 +414,13 @@ impl Decoded {
         let are_few = misfits == self.errors && misfits <= 2
             || misfits * 100 <= fitting
             || misfits * 200 <= self.characters;
-        misfits == 0 || are_few && misfits * 8 <= fitting
+        self.is_whole && (misfits == 0 || are_few && misfits * 8 <= fitting)
     }
 
     /// Whether next to nothing of the text is lost: an English page with a few odd bytes, of which no guess makes
     /// sense.
     fn is_nearly_whole(&self) -> bool {
-        self.errors * 1000 <= self.characters
+        self.is_whole && self.errors * 1000 <= self.characters
     }
 
     fn text_that_fits(self, strictness: Strictness) -> Result<String, Self> {
@@ -415,15 +431,9 @@ impl Decoded {
         }
     }
 
-    /// The text of what can only be UTF-8. A reader of a text in which more is lost would miss it too.
-    fn text_of_utf_8(self) -> Result<String, Reason> {
-        let are_few = self.errors <= 2
-            || self.errors * 50 <= self.others
-            || self.errors * 100 <= self.characters;
-        match are_few {
-            true => Ok(self.text),
-            false => Err(self.misfit(UTF_8)),
-        }
+    /// Whether a reader misses next to nothing of a text that can only be in this encoding.
+    fn loses_little(&self) -> bool {
+        self.errors <= 2 || self.errors * 50 <= self.others || self.errors * 100 <= self.characters
     }
 
     fn misfit(&self, encoding: &'static Encoding) -> Reason {
@@ -434,21 +444,25 @@ impl Decoded {
     }
 }
 
-/// Decodes, with U+FFFD for each sequence that is no character, and counts those. Stops where far too many are none.
-/// A character that is cut at the end is left out.
-fn decode_and_count(encoding: &'static Encoding, bytes: &[u8]) -> (String, usize) {
+/// Decodes, with U+FFFD for each sequence that is no character, and counts those. Stops where far too many are none;
+/// whether it has not comes last. A character that is cut at the end is left out.
+fn decode_and_count(encoding: &'static Encoding, bytes: &[u8]) -> (String, usize, bool) {
     let mut decoder = encoding.new_decoder_without_bom_handling();
     let mut text = String::new();
     let mut errors = 0;
     let mut rest = bytes;
-    // With more of them, no text fits.
-    while errors <= bytes.len() / 100 + 1 {
+    // With more of them, no text fits. Of a text in ISO-2022-JP all bytes are ASCII, so much may be lost.
+    let most = match encoding == ISO_2022_JP {
+        true => bytes.len(),
+        false => bytes.len() / 100 + 2,
+    };
+    while errors <= most {
         let more = decoder.max_utf8_buffer_length_without_replacement(rest.len().min(64 << 10));
         text.reserve(more.unwrap_or(256 << 10) + 4);
         let (result, read) = decoder.decode_to_string_without_replacement(rest, &mut text, false);
         rest = &rest[read..];
         match result {
-            DecoderResult::InputEmpty => break,
+            DecoderResult::InputEmpty => return (text, errors, true),
             DecoderResult::OutputFull => {}
             DecoderResult::Malformed(..) => {
                 text.push('\u{fffd}');
@@ -456,7 +470,7 @@ fn decode_and_count(encoding: &'static Encoding, bytes: &[u8]) -> (String, usize
             }
         }
     }
-    (text, errors)
+    (text, errors, false)
 }
 
 /// What stands behind a valid part of UTF-8.

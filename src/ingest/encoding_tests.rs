@@ -401,3 +401,30 @@ fn a_bad_byte_costs_one_character_however_short_the_page_is() {
     let read = html("text/html; charset=iso-2022-jp", &page_of("", &words));
     assert!(read.contains(&japanese.replace('、', "")), "{read}");
 }
+
+/// What stopped being decoded for its many errors was taken for the whole text.
+#[test]
+fn no_text_ends_where_it_is_found_not_to_fit() {
+    let words = "駅前の図書館は来月から夜九時まで開館し、学生や勤め帰りの人が本を借りられる";
+    for (label, bad) in [("shift_jis", &b"\xff"[..]), ("iso-2022-jp", b"\xa0")] {
+        let part = [&encoded(label, words), bad].concat();
+        for count in [2, 100] {
+            let page = page_of("", &[&part.repeat(count)[..], b"<p>the end"].concat());
+            let said = format!("text/html; charset={label}");
+            match read(&said, &page) {
+                Ok(Some(Content::Html(text))) => {
+                    assert!(text.contains("the end"), "{label}: {text}");
+                }
+                Err(Reason::Encoding { .. }) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    // Escapes that are none of ISO-2022-JP are no escapes, and five in a row are no two.
+    for bytes in [
+        &b"\x1b\x1b\x1b\x1b\x1b words of a terminal"[..],
+        b"\x1b[m\x1b[1m words of a terminal",
+    ] {
+        assert!(html("text/html", bytes).contains("words of a terminal"));
+    }
+}

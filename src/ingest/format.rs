@@ -322,6 +322,7 @@ fn beginning_of(bytes: &[u8]) -> Cow<'_, [u8]> {
         rest = &rest[rest.len() - left..];
     }
     if rest.len() < bytes.len() {
+        let rest = rest.trim_ascii_start();
         return Cow::Borrowed(&rest[..rest.len().min(WITHIN)]);
     }
     let mut beginning = &bytes[..bytes.len().min(WITHIN)];

@@ -206,9 +206,7 @@ pub(super) fn content(page: &[u8], said: &Said) -> Result<Option<Content>, Reaso
     let text = text_of(page, said.charset.as_deref(), kind != Kind::Text)?;
     Ok(Some(match kind {
         // To browsers, an XML declaration says nothing there. It would make a page one of XHTML.
-        Kind::Html if said.kind() == SaidKind::Html && !said.is_file => {
-            Content::Html(without_declaration(text))
-        }
+        Kind::Html if said.essence == "text/html" => Content::Html(without_declaration(text)),
         Kind::Html => Content::Html(text),
         Kind::Xhtml => Content::Xhtml(text),
         _ => Content::Text(text),
@@ -217,7 +215,7 @@ pub(super) fn content(page: &[u8], said: &Said) -> Result<Option<Content>, Reaso
 
 /// A page without an XML declaration at its beginning.
 fn without_declaration(page: String) -> String {
-    let beginning = page.trim_ascii_start();
+    let beginning = page.trim_start_matches('\u{feff}').trim_ascii_start();
     match beginning
         .strip_prefix("<?xml")
         .and_then(|rest| rest.split_once('>'))

@@ -266,7 +266,7 @@ impl RowCopy {
         })
     }
 
-    /// Writes the last rows, ends the file and makes it durable.
+    /// Writes the last rows and ends the file. Whoever calls makes it durable.
     pub(crate) fn finish(mut self, mut copied: impl FnMut(u64) -> Result<()>) -> Result<()> {
         self.write_waiting(&mut copied)?;
         let Some(Begun { writer, .. }) = self.begun else {

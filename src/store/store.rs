@@ -271,7 +271,7 @@ impl Store {
         };
         event.report(took);
         // Others read and write again. The file is compacted, whatever becomes of this.
-        _ = shared.view().and_then(|view| dense::warm(&view, &resident));
+        _ = dense::warm(|| shared.view(), &resident);
         Ok(())
     }
 

@@ -273,7 +273,7 @@ impl<R: Row> Level<R> {
     }
 
     /// The most memory that its segments take if all are in memory, in bytes.
-    pub(super) fn segment_bytes(&self) -> u64 {
+    pub(crate) fn segment_bytes(&self) -> u64 {
         self.segment_bytes
     }
 
@@ -626,22 +626,27 @@ impl<R: Row> Level<R> {
         resident.map(|slot| slot.segment_bytes()).sum()
     }
 
-    /// Makes the segments of the first chunks, up to `most` bytes and as long as there is room. Returns how many bytes
-    /// these have.
-    pub(crate) fn warm(&self, most: u64, blocks: SetBlocks<'_>) -> Result<u64> {
-        let mut bytes = 0;
-        for chunk in 0..self.slots.len() {
-            let slot = &self.slots[chunk];
-            let needed = slot.segment_bytes();
-            if bytes + needed > most || !blocks.cache().has_room_for(needed) {
-                break;
-            }
-            bytes += needed;
-            if slot.residence.segment(&Guard::new()).is_none() {
-                self.make_segment(chunk, None, blocks)?;
-            }
+    /// Makes the segment of a chunk, if it takes at most `most` bytes and there is room. Returns its bytes, and `u64::MAX`
+    /// if it was not made. `None` if there is no such chunk.
+    pub(crate) fn warm(
+        &self,
+        chunk: usize,
+        most: u64,
+        blocks: SetBlocks<'_>,
+    ) -> Result<Option<u64>> {
+        if chunk >= self.slots.len() {
+            return Ok(None);
         }
-        Ok(bytes)
+        let slot = &self.slots[chunk];
+        let bytes = slot.segment_bytes();
+        let is_resident = slot.residence.segment(&Guard::new()).is_some();
+        if bytes > most || !is_resident && !blocks.cache().has_room_for(bytes) {
+            return Ok(Some(u64::MAX));
+        }
+        if !is_resident {
+            self.make_segment(chunk, None, blocks)?;
+        }
+        Ok(Some(bytes))
     }
 
     /// The rows of a block of this level or of one that follows it, if they are in memory.

@@ -141,6 +141,7 @@ fn piece(text: &str) -> (&str, &str, Properties) {
 /// lost on its letter, or compose with the folded letter.
 fn compose_and_fold(piece: &str, folded: &mut String) -> bool {
     let start = folded.len();
+    let mut base = ' ';
     let mut base_folds = false;
     for c in piece.nfkc() {
         let properties = Properties::new(c);
@@ -149,6 +150,7 @@ fn compose_and_fold(piece: &str, folded: &mut String) -> bool {
                 || properties.has(Property::Folds)
                 || matches!(c, '\u{300}'..='\u{36f}'));
         if is_mark_that_matters
+            || base == '\u{930}' && c == '\u{93c}'
             || properties.has(Property::FoldsToSeveral)
             || properties.has(Property::Dropped)
         {
@@ -156,6 +158,7 @@ fn compose_and_fold(piece: &str, folded: &mut String) -> bool {
             return false;
         }
         if properties.class() != Class::Mark {
+            base = c;
             base_folds = properties.has(Property::Folds);
         }
         folded.push(fold(c));
@@ -342,6 +345,7 @@ mod tests {
             "\u{d7b}\u{d31}",
         ]);
         assert_one(&["ऱ्या", "र्\u{200d}या", "\u{930}\u{93c}\u{94d}या"]);
+        assert_one(&["र\u{93e}", "र\u{93e}\u{93c}", "र\u{93c}\u{93e}"]);
         assert_one(&["ஶ்ரீ", "ஸ்ரீ"]);
         assert_one(&["長民食青西 母龟", "⻑⺠⻝⻘⻄ ⺟⻳"]);
         assert_one(&[
@@ -391,7 +395,7 @@ mod tests {
         fn normalising_piece_by_piece_equals_the_whole(
             text in concat!(
                 "([a-cA-CiIjJst ]|[\u{300}-\u{30f}\u{323}-\u{328}\u{345}]|[éÅﬁＡ가中文，々\u{3099}か]|[άᾴΐΣİıßẞșţ]",
-                "|[\u{ad}\u{200b}-\u{200d}\u{640}\u{fe0f}\u{e0065}]|[يیکهۀ\u{654}\u{64b}ൻണ\u{d4d}ײ]|[ऱर\u{93c}\u{94d}ՎվեԵ๓⻑]",
+                "|[\u{ad}\u{200b}-\u{200d}\u{640}\u{fe0f}\u{e0065}]|[يیکهۀ\u{654}\u{64b}ൻണ\u{d4d}ײ]|[ऱर\u{93c}\u{93e}\u{902}\u{94d}ՎվեԵ๓⻑]",
                 "|[\u{1100}-\u{1105}\u{1161}-\u{1165}\u{11a8}-\u{11ac}]|\\PC){0,40}"
             ),
         ) {
