@@ -556,7 +556,7 @@ fn the_first_good_record_decides_whether_fingerprints_are_made_here() -> TestRes
     );
     run!("ingest", &external, &text)
         .expect(2)
-        .says("fingerprints made elsewhere (scheme external)");
+        .says("fingerprints of the scheme external are made elsewhere");
     let made_here = folder.path("text.simdb");
     run!("ingest", &made_here, &text, "--sketch", "0").expect(0);
     run!("ingest", &made_here, &ready)
