@@ -90,7 +90,7 @@ def test_bytes_that_are_no_page_are_refused(db: simdb.Database, body: bytes) -> 
     with pytest.raises(simdb.InputError, match="is no text"):
         db.insert_if_new("a", html=body)
     with pytest.raises(simdb.InputError, match="is no text"):
-        db.fingerprinter.fingerprint_html(body)
+        db.fingerprinter().fingerprint_html(body)
     assert len(db) == 0
 
 
