@@ -318,7 +318,8 @@ fn answer_others(_: &Database, _: &Console) -> Option<Server> {
     None
 }
 
-/// Whether a run has come to nothing in a database that it has created. That stays only if others have stored something.
+/// Whether a run has come to nothing in a database that it has created. That stays only if others have stored
+/// something.
 fn has_come_to_nothing(outcome: &Result<Ingested, Failure>) -> bool {
     match outcome {
         Ok(ingested) => took_no_document(ingested, true),

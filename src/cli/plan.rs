@@ -16,8 +16,8 @@ use super::units::{self, count, positive_count, told_bytes};
 use super::uses::print_uses;
 use super::verbs::Opening;
 
-/// The options by which plans are chosen, which a job in SQL has no use for. Each of its options has to exclude them: clap
-/// does not ask for an option that is required and excluded.
+/// The options by which plans are chosen, which a job in SQL has no use for. Each of its options has to exclude them:
+/// clap does not ask for an option that is required and excluded.
 const OF_PLANS: [&str; 6] = [
     "sample",
     "prefer",

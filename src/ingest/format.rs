@@ -242,8 +242,8 @@ const WITHIN: usize = 4096;
 /// The bytes in which the standard looks for those that text does not have.
 const BINARY_WITHIN: usize = 1445;
 
-/// The elements with whose tags HTML begins. White space, `>` or `/>` stands behind each. A comment is HTML too, but not
-/// `<pre>`, with which many texts begin. From `meta` on they are not in the standard.
+/// The elements with whose tags HTML begins. White space, `>` or `/>` stands behind each. A comment is HTML too, but
+/// not `<pre>`, with which many texts begin. From `meta` on they are not in the standard.
 const HTML: &str = "html head script iframe h1 div font table a style title b body br p meta link base noscript \
                     frameset center main article aside section header footer nav figure img hr span ul ol dl h2 \
                     h3 h4 h5 h6 form blockquote em strong i u small big abbr address cite li dt dd tr td th \

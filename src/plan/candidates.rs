@@ -133,8 +133,8 @@ fn all_within(rows: &[u64], query: u64, max_distance: u32) -> u64 {
     within
 }
 
-/// The indexes of all rows of `a` and `b` that differ in at most `max_distance` bits, but for those that a probe of `but` finds too.
-/// Without `b`, of each two rows of `a`, the one that stands first.
+/// The indexes of all rows of `a` and `b` that differ in at most `max_distance` bits, but for those that a probe of
+/// `but` finds too. Without `b`, of each two rows of `a`, the one that stands first.
 pub(crate) fn pairs_within(
     a: &[u64],
     b: Option<&[u64]>,

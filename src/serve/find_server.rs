@@ -358,7 +358,8 @@ impl Started {
         inherit_nothing_else(&mut command);
         let has_ended = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&has_ended);
-        // It may go on when the client is gone. Until somebody has waited for its end, it stays in the list of processes.
+        // It may go on when the client is gone. Until somebody has waited for its end, it stays in the list of
+        // processes.
         let (sender, child) = mpsc::channel::<Child>();
         let waiting = thread::Builder::new().name("simdb-started".to_owned());
         waiting.spawn(move || {

@@ -26,8 +26,8 @@ pub(crate) fn resident_bytes(view: &View) -> Vec<u64> {
 }
 
 /// Makes segments of each set of the file that `views` reads, in as many bytes as it had `before`, and as long as there
-/// is room. If there are more permuted tables now, or fewer, they get equal shares of what theirs had. Ends when another
-/// file is in the place.
+/// is room. If there are more permuted tables now, or fewer, they get equal shares of what theirs had. Ends when
+/// another file is in the place.
 ///
 /// A file that nobody has searched stays where it is. No view is kept, so nobody waits for this and no page is pinned.
 pub(crate) fn warm(views: impl Fn() -> Result<Arc<View>> + Sync, before: &[u64]) -> Result<()> {

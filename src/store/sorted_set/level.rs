@@ -626,8 +626,8 @@ impl<R: Row> Level<R> {
         resident.map(|slot| slot.segment_bytes()).sum()
     }
 
-    /// Makes the segment of a chunk, if it takes at most `most` bytes and there is room. Returns its bytes, and `u64::MAX`
-    /// if it was not made. `None` if there is no such chunk.
+    /// Makes the segment of a chunk, if it takes at most `most` bytes and there is room. Returns its bytes, and
+    /// `u64::MAX` if it was not made. `None` if there is no such chunk.
     pub(crate) fn warm(
         &self,
         chunk: usize,

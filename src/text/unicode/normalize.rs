@@ -33,7 +33,8 @@
 //!   a khanda ta were written before they were encoded (Lucene's `IndicNormalizer` composes them). So a chillu is also
 //!   one with a consonant whose virama is seen, though a few words differ in nothing else. A virama behind a chillu
 //!   is none of its own: so the conjunct of ന and റ is written that looks as it sounds.
-//! * A tatweel, the lajanyalan of N'Ko and the nirugu of Mongolian only stretch a word. `allkeys.txt` ignores all three.
+//! * A tatweel, the lajanyalan of N'Ko and the nirugu of Mongolian only stretch a word. `allkeys.txt` ignores all of
+//!   them.
 
 use std::borrow::Cow;
 
