@@ -350,7 +350,7 @@ impl Sessions {
     }
 
     pub(super) fn is_draining(&self) -> bool {
-        self.is_draining.load(Ordering::Acquire)
+        self.is_draining.load(Ordering::SeqCst)
     }
 
     /// Lets a client in. Gives the stream back if there are too many.
@@ -373,7 +373,7 @@ impl Sessions {
     }
 
     fn is_answering(&self) -> bool {
-        self.is_here() && self.answering.load(Ordering::Acquire) > 0
+        self.is_here() && self.answering.load(Ordering::SeqCst) > 0
     }
 
     /// Notes that a request is being answered, until the returned value is dropped.
@@ -399,10 +399,13 @@ impl Sessions {
     }
 
     /// Lets nobody else in, and waits until nothing is being answered, or all is to end.
+    ///
+    /// A command is counted before it looks whether this has begun (`Session::run`), and here it is the other way
+    /// round. So one that begins is waited for.
     fn drain(&self, patience: Option<Duration>) {
         let begun = Instant::now();
         const LOOK: Duration = Duration::from_millis(20);
-        self.is_draining.store(true, Ordering::Release);
+        self.is_draining.store(true, Ordering::SeqCst);
         let may_wait = self.may_wait();
         while may_wait && self.is_answering() && !self.is_closing() {
             if patience.is_some_and(|patience| begun.elapsed() >= patience) {
@@ -550,6 +553,9 @@ impl Session {
             return Err("the directory of the request is no absolute path".to_owned());
         }
         let store = self.sessions.open_database(request.file)?;
+        if self.sessions.is_draining() {
+            return Err(CLOSES.to_owned());
+        }
         // Who does not hear it asks again, so then it is not begun.
         let told = caller.send(&Frame::Begun(true));
         told.map_err(|_| CLOSES.to_owned())?;
@@ -595,7 +601,7 @@ pub(super) struct Counted {
 
 impl Counted {
     fn begin(sessions: &Arc<Sessions>, count: fn(&Sessions) -> &AtomicUsize) -> Self {
-        let number = count(sessions).fetch_add(1, Ordering::AcqRel) + 1;
+        let number = count(sessions).fetch_add(1, Ordering::SeqCst) + 1;
         Self {
             sessions: sessions.clone(),
             count,
@@ -672,5 +678,42 @@ mod tests {
             }
         }
         panic!("it took more than {PATIENCE:?} five times")
+    }
+}
+
+#[cfg(all(test, feature = "cli"))]
+mod closing_tests {
+    use std::io::Write as _;
+
+    use super::super::request::line_of;
+    use super::*;
+    use crate::database::CreateOptions;
+    use crate::text::Scheme;
+
+    /// Whoever was let in before the server closes, and asked only then, was told that his command was begun. Then it
+    /// was ended.
+    #[test]
+    fn a_command_that_comes_when_the_server_closes_is_not_begun()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let folder = tempfile::tempdir()?;
+        let options = CreateOptions::new().scheme(Scheme::External);
+        let database = Database::create(folder.path().join("d.simdb"), &options)?;
+        let (here, mut there) = UnixStream::pair()?;
+        here.set_nonblocking(true)?;
+        let store = Arc::downgrade(&database.store);
+        let sessions = Sessions::new(store, |_, _, _| panic!("it is begun"));
+        let session = sessions.enter(Kept::new(here));
+        let session = session.map_err(|_| "nobody is let in")?;
+        sessions.drain(None);
+        let file = identity_of(&database.store.metadata()?);
+        let request = Request::new([].into_iter(), folder.path(), None, file, false);
+        there.write_all(&line_of(&request))?;
+        session.answer();
+        drop(session);
+        let mut answer = String::new();
+        there.read_to_string(&mut answer)?;
+        assert!(answer.contains(r#"{"begun":false}"#), "{answer}");
+        assert!(answer.contains(CLOSES), "{answer}");
+        Ok(())
     }
 }
