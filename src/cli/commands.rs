@@ -154,7 +154,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
 ];
 
 /// The program as clap knows it. Its help shows the commands in groups, which clap has for options only.
-pub(super) fn program() -> clap::Command {
+fn program() -> clap::Command {
     let program = Cli::command();
     let header = *program.get_styles().get_header();
     let literal = *program.get_styles().get_literal();

@@ -87,7 +87,7 @@ impl Console {
     }
 
     /// Waits until what was written has got to where standard output goes. An error if it may not have got there.
-    pub(super) fn confirm(&self) -> io::Result<()> {
+    fn confirm(&self) -> io::Result<()> {
         self.terminal.confirm()
     }
 

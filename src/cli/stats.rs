@@ -77,7 +77,7 @@ impl Verb for Arguments {
 
 /// How much is told in words. An object always has all.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Detail {
+enum Detail {
     First,
     All,
 }
@@ -89,7 +89,7 @@ impl Detail {
 }
 
 /// Prints what there is, in words or as an object.
-pub(super) fn print(database: &Database, detail: Detail, output: &mut Output) -> CommandResult {
+fn print(database: &Database, detail: Detail, output: &mut Output) -> CommandResult {
     let overview = Overview::new(database)?;
     if output.is_json() {
         output.print_json(&overview.object(output.console().is_of_client()));

@@ -262,7 +262,7 @@ fn with_types_as_read(inferred: &ArrowReaderMetadata) -> SchemaRef {
 }
 
 /// Whether a column is of the type INT96, in which many programs still write times.
-pub(super) fn is_int96(column: &ColumnType) -> bool {
+fn is_int96(column: &ColumnType) -> bool {
     column.is_primitive() && column.get_physical_type() == Type::INT96
 }
 
@@ -466,7 +466,7 @@ fn column_with<'b>(batch: &'b RecordBatch, name: &str, row: usize) -> Option<&'b
 }
 
 /// The whole number of a row in a column, of any width. `None` if there is none, or no such column.
-pub(super) fn whole(batch: &RecordBatch, name: &str, row: usize) -> Option<i128> {
+fn whole(batch: &RecordBatch, name: &str, row: usize) -> Option<i128> {
     whole_of(column_with(batch, name, row)?, row)
 }
 

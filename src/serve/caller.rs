@@ -250,7 +250,7 @@ pub(super) fn receive_some(
 /// Sends some bytes. A client that has gone must not end this process by a signal, whatever the process does with
 /// signals.
 #[cfg(target_os = "linux")]
-pub(super) fn send_some(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
+fn send_some(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(
         stream,
         bytes,
@@ -259,7 +259,7 @@ pub(super) fn send_some(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> 
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn send_some(mut stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
+fn send_some(mut stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
     io::Write::write(&mut stream, bytes)
 }
 

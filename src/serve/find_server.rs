@@ -123,7 +123,7 @@ impl fmt::Debug for Stop {
 }
 
 /// A connection, and what its other end serves.
-pub(super) type Connected = (Arc<Kept<UnixStream>>, Info);
+type Connected = (Arc<Kept<UnixStream>>, Info);
 
 /// Connects to whoever serves a database, and starts somebody if that is wanted.
 pub(super) fn find_server(

@@ -479,17 +479,17 @@ impl OverlapQuery {
 
 /// The units of a text.
 struct TextUnits {
-    pub(super) units: Vec<TextUnit>,
+    units: Vec<TextUnit>,
     /// Those that are looked for.
-    pub(super) wanted: Vec<Wanted>,
+    wanted: Vec<Wanted>,
 }
 
 /// A paragraph or a sentence of the text.
 struct TextUnit {
-    pub(super) range: Range<usize>,
-    pub(super) characters: u64,
+    range: Range<usize>,
+    characters: u64,
     /// Its index among the wanted. `None` if it is too short to judge.
-    pub(super) wanted: Option<usize>,
+    wanted: Option<usize>,
 }
 
 /// What one unit, or several equal ones, are looked for by. Equal units are looked for once.
@@ -503,7 +503,7 @@ pub(super) struct Wanted {
 }
 
 impl TextUnits {
-    pub(super) fn new(text: &str, unit: Unit, fingerprinter: &Fingerprinter) -> Result<Self> {
+    fn new(text: &str, unit: Unit, fingerprinter: &Fingerprinter) -> Result<Self> {
         let ranges = unit.ranges(text, MOST_UNITS + 1);
         if ranges.len() > MOST_UNITS {
             return Err(Error::TooManyUnits {

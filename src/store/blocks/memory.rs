@@ -22,7 +22,7 @@ pub(crate) struct MemoryBlocks {
 type Rows = Arc<Mutex<BTreeMap<Place, Vec<u8>>>>;
 
 /// The level id of a block, and its last row.
-pub(crate) type Place = (u16, u128);
+type Place = (u16, u128);
 
 impl MemoryBlocks {
     /// A reader of the blocks, with a small cache of its own.

@@ -44,7 +44,7 @@ pub(crate) struct Place {
 }
 
 /// A key, its value, and where the value is.
-pub(crate) type Pair<'a> = (&'a [u8], &'a [u8], Place);
+type Pair<'a> = (&'a [u8], &'a [u8], Place);
 
 /// The number and the checksum of a page.
 #[derive(Clone, Copy, Debug)]

@@ -19,14 +19,14 @@ use crate::store::sorted_set::lone_entries;
 /// Where a block of documents is, and the checksum of its bytes when it was found.
 #[derive(Clone, Copy)]
 pub(super) struct Found {
-    pub(super) first: u64,
-    pub(super) high: u64,
+    first: u64,
+    high: u64,
     pub(super) place: Place,
-    pub(super) sum: u64,
+    sum: u64,
 }
 
 impl Found {
-    pub(super) fn new(block: &DocumentBlock, place: Place, bytes: &[u8]) -> Self {
+    fn new(block: &DocumentBlock, place: Place, bytes: &[u8]) -> Self {
         Self {
             first: block.documents().next().map_or(0, |first| first.number),
             high: block.last().unwrap_or(0),

@@ -216,7 +216,7 @@ pub(super) struct DeadNumbers {
 }
 
 impl DeadNumbers {
-    pub(super) fn has(&self, number: u64) -> bool {
+    fn has(&self, number: u64) -> bool {
         self.put.contains(&number) && !self.marked.contains(&number)
     }
 
