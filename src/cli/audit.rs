@@ -14,11 +14,11 @@ use serde_json::{Map, Value, json};
 use super::answer::{Answer, CommandResult};
 use super::arguments::{BoundArguments, Given as _, Reading};
 use super::commands::Command;
+use super::commands::version;
 use super::console::Console;
 use super::dedup::Steps;
 use super::escaping::printable;
 use super::output::{Output, name_fields};
-use super::parsing::version;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {

@@ -222,9 +222,9 @@ impl Arguments {
         let pairs = self.database.path.as_path();
         if let Some(file) = &self.output {
             if !self.replace {
-                super::existing_output::ensure_may_stand(file, b"PAR1")?;
+                super::output_files::ensure_may_stand(file, b"PAR1")?;
             }
-            super::existing_output::ensure_replaceable(file, None, [pairs])?;
+            super::output_files::ensure_replaceable(file, None, [pairs])?;
         }
         let is_connected = self.clusters.connected;
         let mut clusters = crate::parquet::PairClusters::open([pairs])?.connected(is_connected);

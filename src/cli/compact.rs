@@ -8,9 +8,9 @@ use serde_json::json;
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::named_file;
-use super::existing_output::are_same_file;
-use super::existing_output::{StandingDatabase, print_complete};
 use super::output::Output;
+use super::output_files::are_same_file;
+use super::output_files::{StandingDatabase, print_complete};
 use super::verbs::Opening;
 use super::verbs::{LiveDatabase, Verb};
 

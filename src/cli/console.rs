@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::answer::Failure;
-use super::existing_output::is_no_file;
 use super::output::Output;
+use super::output_files::is_no_file;
 use crate::Error;
 use crate::ingest::{ReadOptions, Records};
 

@@ -16,10 +16,10 @@ use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{Reading, named_file};
 use super::commands::Command;
 use super::console::Console;
-use super::existing_output::are_same_file;
 use super::output::Output;
+use super::output_files::WholeFile;
+use super::output_files::are_same_file;
 use super::rejections;
-use super::whole_file::WholeFile;
 
 #[derive(clap::Args)]
 #[command(

@@ -18,8 +18,6 @@ mod dedup;
 mod delete;
 mod escaping;
 mod eval;
-mod existing_output;
-mod explanation;
 mod fingerprint;
 mod get;
 mod ingest;
@@ -27,12 +25,12 @@ mod ingest_report;
 mod load;
 mod match_list;
 mod output;
+mod output_files;
 mod overlap;
 mod pair_output;
 mod pairs;
 #[cfg(feature = "parquet")]
 mod parquet_sink;
-mod parsing;
 mod plan;
 mod process;
 mod query;
@@ -48,10 +46,8 @@ mod stats;
 mod tables;
 mod times;
 mod units;
-mod uses;
 mod verbs;
 mod verification;
-mod whole_file;
 
 pub use commands::main;
 #[cfg(all(unix, feature = "cli", any(test, fuzzing)))]

@@ -13,8 +13,8 @@ use clap::ValueEnum;
 
 use super::answer::Failure;
 use super::escaping::printable;
-use super::existing_output::StandingFile;
 use super::output::{Output, name_fields};
+use super::output_files::StandingFile;
 #[cfg(feature = "parquet")]
 use super::parquet_sink;
 use crate::files::{directory_of, ensure_named_as_plain, replace, sync_name};

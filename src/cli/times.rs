@@ -15,7 +15,7 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
 
 use crate::UnixSeconds;
-use crate::ingest::timestamps::other_meaning;
+use crate::ingest::other_meaning;
 
 thread_local! {
     /// The zone of the client for which this thread runs a command. A parser of an argument is given its text only.

@@ -22,8 +22,6 @@ mod explain;
 mod format_tests;
 mod found;
 mod group_commit;
-#[cfg(feature = "serve")]
-mod listener;
 mod near;
 mod near_search;
 mod nearest;
@@ -56,11 +54,11 @@ pub use clusters::{
 pub(crate) use clusters::{GivenClusters, GivenPairs};
 pub use crowding::{FingerprintGroup, FullPrefix, FullestPrefixes, LargestGroups};
 pub use database::Database;
+#[cfg(feature = "serve")]
+pub(crate) use database::{Listen, Listener};
 pub use expiry::Expiry;
 pub use explain::{Explanation, TableProbes};
 pub use found::Found;
-#[cfg(feature = "serve")]
-pub(crate) use listener::{Listen, Listener};
 #[cfg(all(unix, feature = "serve"))]
 pub(crate) use near::Filter;
 pub use near::{Near, Order};

@@ -22,7 +22,6 @@
 
 mod annotation;
 mod audit;
-mod audit_inputs;
 mod audit_report;
 mod balance;
 mod claims;

@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 use super::options::ReadOptions;
 use super::page::{Said, content as content_of_page};
 use super::parsed::{Content, Parsed, utf8};
+use super::parsed::{other_meaning, parse_rfc3339};
 use super::rejected::Reason;
-use super::timestamps::{other_meaning, parse_rfc3339};
 use crate::document::Document;
 use crate::sketch::Sketch;
 

@@ -50,11 +50,9 @@ mod record;
 mod records;
 mod rejected;
 mod resuming;
-mod stamp;
 mod stored_bytes;
 mod stored_records;
 mod text_lines;
-pub(crate) mod timestamps;
 mod unpacked;
 #[cfg(test)]
 mod unpacked_tests;
@@ -80,7 +78,7 @@ pub(crate) use {
     format::Cut,
     input::Input,
     numbered_key::{NumberedKey, RecordId},
-    parsed::without_marks,
+    parsed::{other_meaning, without_marks},
     stored_bytes::Stop,
     stored_records::StoredRecords,
     text_lines::TextLines,

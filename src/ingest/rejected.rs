@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::numbered_key::RecordId;
-use super::timestamps::other_meaning;
+use super::parsed::other_meaning;
 use crate::error::{Error, path_name};
 use crate::plural::counted;
 use crate::text::{Scheme, Unit};

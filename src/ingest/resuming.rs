@@ -11,8 +11,8 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::ingestion::{Ingested, Resumed};
 use super::input::Position;
+use super::opening::Standing;
 use super::records::Records;
-use super::stamp::Standing;
 use crate::database::{Database, Snapshot, WriteTxn};
 use crate::error::{Error, Result};
 use crate::source::{Ignored, Numbers, Place, Source, SourceRecord, Totals};

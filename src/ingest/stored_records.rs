@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::format::{InputFormat, not_readable};
 use super::input::{Behind, Input};
+use super::opening::Standing;
 use super::opening::{cannot_read, is_stdin};
 use super::options::ReadOptions;
 use super::records::Records;
-use super::stamp::Standing;
 use super::stored_bytes::Progress;
 use super::unpacked::Packing;
 use crate::error::{Error, Result};

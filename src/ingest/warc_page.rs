@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use super::body;
 use super::page::{self, Said, is_token};
 use super::parsed::Parsed;
+use super::parsed::{parse_rfc3339, seconds_in_utc};
 use super::rejected::Reason;
-use super::timestamps::{parse_rfc3339, seconds_in_utc};
 use super::warc::WarcHeader;
 
 /// What a record of a web archive brings, with its time if that is wanted. `None` if it is no page.

@@ -1,7 +1,6 @@
 //! Which process this is, and what another process may not touch that was forked from it.
 
 mod descriptors;
-mod per_process;
 #[expect(
     clippy::module_inception,
     reason = "the folder is named after what it shows first"
@@ -10,6 +9,5 @@ mod process;
 
 pub(crate) use {
     descriptors::{Kept, give_up_inherited},
-    per_process::PerProcess,
-    process::{OfProcess, Process},
+    process::{OfProcess, PerProcess, Process},
 };

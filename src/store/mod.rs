@@ -16,7 +16,7 @@
 //!
 //! Above them are `write`, `read`, `postings`, `crowds`, `scope_names`, `expiry`, `snapshot` and `store`, for the
 //! rest of the crate. `names_in_use` has the sources that somebody reads now, `salvage` reads damaged files without the
-//! engine, and `planting` makes wrong rows for tests of the check. `numbers`, `sizes` and `known_sketches` are small
+//! engine, and `planting` (in `tests/stand`) makes wrong rows for tests of the check. `numbers`, `sizes` and `known_sketches` are small
 //! parts that the upper floors use.
 
 mod blocks;
@@ -33,6 +33,7 @@ mod merging;
 mod names_in_use;
 mod numbers;
 #[cfg(test)]
+#[path = "../../tests/stand/planting.rs"]
 mod planting;
 mod postings;
 mod read;

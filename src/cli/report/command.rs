@@ -12,10 +12,10 @@ use crate::cli::arguments::{Reading, max_distance_parser, named_file};
 use crate::cli::console::Console;
 use crate::cli::escaping::printable;
 use crate::cli::output::Output;
+use crate::cli::output_files::WholeFile;
 use crate::cli::units::count;
 use crate::cli::verbs::{LiveDatabase, Verb};
 use crate::cli::verification::texts_of;
-use crate::cli::whole_file::WholeFile;
 
 /// The sample pairs of each distance.
 pub(in crate::cli) const SAMPLES: usize = 3;

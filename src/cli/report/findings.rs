@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::choices::Choices;
+use super::differences::shortened;
 use super::differences::{Differences, Piece};
 use super::parts::{OnPaper, Part, Table, page_of, text_of};
-use super::shortened::shortened;
 use crate::cli::escaping::printable;
 use crate::cli::output::name_fields;
 use crate::cli::units::told_count;

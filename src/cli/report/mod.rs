@@ -7,7 +7,6 @@ mod findings;
 mod parts;
 mod plot;
 mod removals;
-mod shortened;
 mod spread;
 mod survey;
 

@@ -14,8 +14,8 @@ use super::choices::Choices;
 use super::findings::{Clusters, Distances, Facts, Findings, Name, Samples, bits_text, lead_of};
 use super::spread::Spread;
 use crate::cli::console::Console;
+use crate::cli::plan::found_of_changed;
 use crate::cli::units::{told_bytes, told_count};
-use crate::cli::uses::found_of_changed;
 
 /// A survey of a database.
 pub(super) struct Survey<'a> {

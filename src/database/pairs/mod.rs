@@ -8,15 +8,14 @@ mod near_counts;
     reason = "the folder is named after what it shows first"
 )]
 mod pairs;
-mod position;
 mod search;
 mod units;
 
 pub use near_counts::NearCount;
 pub use pairs::{Pair, PairEvent, Pairs};
-pub use position::PairPosition;
 #[cfg(feature = "ingest")]
 pub(super) use search::content_bytes;
+pub use units::PairPosition;
 pub(super) use {
     fingerprint_pairs::{FingerprintPairs, PairsOfUnit},
     members::Keys,

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use super::members::Keys;
-use super::position::PairPosition;
 use super::search::{MemberEvent, PairQuery};
+use super::units::PairPosition;
 use crate::database::crowding::FingerprintGroup;
 use crate::database::found::Found;
 use crate::database::near::Near;

@@ -1,6 +1,5 @@
 //! Stored blocks: packing, checksums, filters, and what is kept of them decoded in memory.
 
-mod bits;
 mod block_reader;
 mod cache;
 mod document_packing;
@@ -12,11 +11,11 @@ mod filter;
 #[path = "../../../tests/hostile/blocks.rs"]
 pub(crate) mod hostile;
 #[cfg(test)]
-mod memory;
+#[path = "../../../tests/stand/memory_blocks.rs"]
+mod memory_blocks;
 mod packed;
 mod row;
 mod segment;
-mod sketches;
 
 pub(crate) use block_reader::{Blocks, SetBlocks};
 pub(crate) use cache::{BlockCache, Residence, Resident};
@@ -33,7 +32,7 @@ pub(crate) use filter::{
     Filter, LINE_BYTES, Line, MAX_BLOCK_LINES, decode_lines, encode_lines, lines_pass,
 };
 #[cfg(test)]
-pub(crate) use memory::MemoryBlocks;
+pub(crate) use memory_blocks::MemoryBlocks;
 pub(crate) use packed::{MAX_ROWS, Packed, Packer, decode as decode_rows};
 pub(crate) use row::{Lists, Row};
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Checking a file: whether every set has the rows that follow from the documents, and no others.
 
 mod check;
-mod hidden;
 mod report;
 mod tally;
 mod walk;

@@ -1,12 +1,12 @@
 //! The storage engine. No other floor names redb. The floors above see only rows of bytes.
 
-mod branches;
 mod changes;
 mod guard;
 mod open_file;
 mod opening;
 mod raw;
 #[cfg(test)]
+#[path = "../../../tests/stand/recording.rs"]
 mod recording;
 #[cfg(test)]
 mod reliance_tests;

@@ -13,8 +13,8 @@ use std::sync::{Arc, OnceLock};
 use redb::backends::FileBackend;
 use redb::{BackendError, DatabaseError, StorageBackend};
 
-use super::branches::Branches;
 use super::guard::guarded;
+use super::opening::Branches;
 use super::opening::FirstPages;
 use super::raw::Source;
 use crate::error::Error;

@@ -2,10 +2,14 @@
 //! occur in a run. And finding an index from a guess: prefixes are hashes or fingerprints, which are evenly spread, so
 //! the guess is wrong by a few rows, and there are fewer waits for memory than in a binary search.
 
+#![allow(
+    unsafe_code,
+    reason = "the instructions take an address; they read nothing and cannot fail, whatever it is"
+)]
+
 use std::ops::Range;
 
 use super::large_list::LargeList;
-use super::prefetch::prefetch_at;
 
 /// An index over sorted items by their first bits. The items that agree on these bits are a part, and for each part it
 /// has the number of items before it. The parts go from that of the first item to that of the last. So it serves all
@@ -200,6 +204,40 @@ pub(crate) fn guess(count: usize, low: u64, high: u64, value: u64) -> usize {
     }
     // The quotient is below 1, so the product is at most the count.
     (offset as f64 / width as f64 * count as f64) as usize
+}
+
+// Asking the processor to fetch memory that will be read soon. The processor waits for a read, but not
+// for a prefetch. Therefore many prefetches go on at the same time.
+
+/// Fetches the line of memory in which `item` begins.
+#[inline(always)]
+pub(crate) fn prefetch<T>(item: &T) {
+    let address = std::ptr::from_ref(item);
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has the instruction, and its only effect is on the caches.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: every 64-bit ARM processor has the instruction, and its only effect is on the caches.
+    unsafe {
+        std::arch::asm!(
+            "prfm pldl1keep, [{0}]",
+            in(reg) address,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = address;
+}
+
+/// Fetches the line of memory in which the item at `index` begins, if the list has such an item.
+#[inline(always)]
+pub(crate) fn prefetch_at<T>(items: &[T], index: usize) {
+    if let Some(item) = items.get(index) {
+        prefetch(item);
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 //! the lock of the merges, so nobody changes the sets meanwhile.
 
 use super::due;
-use super::pace::{ensure_room, wait_for_room_for_a_level};
+use super::due::{ensure_room, wait_for_room_for_a_level};
 use crate::error::Result;
 use crate::parallel;
 use crate::store::blocks::{Blocks, Lists, Packed, Packer, Row, SetBlocks};

@@ -2,13 +2,12 @@
 
 mod due;
 mod fold;
-mod pace;
 mod reclaim;
 mod step;
 #[cfg(test)]
 mod tests;
 mod worker;
 
+pub(crate) use due::{throttle, wait_for_merges, wait_for_room_for_a_level, wait_until_idle};
 pub(crate) use fold::{Fold, fold_log};
-pub(crate) use pace::{throttle, wait_for_merges, wait_for_room_for_a_level, wait_until_idle};
 pub(crate) use worker::Worker;

@@ -1,7 +1,6 @@
 //! Salvage: the documents that a damaged file still has, in a new file.
 
 mod basis;
-mod found;
 mod report;
 #[expect(
     clippy::module_inception,

@@ -10,20 +10,26 @@
 //! for: a number is never used twice, so a document of theirs is what it was, but it may have been deleted since.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 use std::path::Path;
 
-use super::basis::Basis;
-use super::found::{Found, Salvage};
-use super::report::{SalvageReport, joined};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+
+use super::basis::{Basis, CHUNK_KEY, LOG_KEY, chunk_key};
+use super::report::{MissingDocuments, SalvageReport, add_range, is_among, joined};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::files::ensure_nothing_at;
-use crate::store::blocks::{Lists, decode_rows};
+use crate::source::Source;
+use crate::store::blocks::{DocumentBlock, Entry, Lists, decode_rows};
 use crate::store::dense::{CopyProgress, TakenOver, rebuild};
-use crate::store::engine::RawFile;
-use crate::store::file::{DEAD, RowSink, Set, SetRow, Settings};
+use crate::store::engine::{Place, RawFile, Widths};
+use crate::store::file::{
+    DEAD, DOCUMENTS, RowSink, Set, SetRow, Settings, decode_page, decode_source,
+};
 use crate::store::sizes::Sizes;
+use crate::store::sorted_set::lone_entries;
 
 /// How a file is to be salvaged.
 pub(crate) struct Salvaging {
@@ -254,5 +260,423 @@ impl RowSink for DeadNumbers {
             self.marked.insert(row.number() as u64);
         }
         Ok(())
+    }
+}
+
+// What is found of a damaged file: blocks of documents, the directory that lists them, and what was removed.
+
+/// Where a block of documents is, and the checksum of its bytes when it was found.
+#[derive(Clone, Copy)]
+pub(super) struct Found {
+    first: u64,
+    high: u64,
+    pub(super) place: Place,
+    sum: u64,
+}
+
+impl Found {
+    fn new(block: &DocumentBlock, place: Place, bytes: &[u8]) -> Self {
+        Self {
+            first: block.documents().next().map_or(0, |first| first.number),
+            high: block.last().unwrap_or(0),
+            place,
+            sum: xxh3_64(bytes),
+        }
+    }
+}
+
+/// A block of documents, if these bytes are one that ends with this number.
+fn block_of(high: u64, bytes: &[u8]) -> Option<DocumentBlock> {
+    let block = DocumentBlock::decode(bytes).ok()?;
+    (block.last() == Some(high)).then_some(block)
+}
+
+/// The level and the last row in the key of a block of narrow rows.
+fn block_key(key: &[u8]) -> Option<(u8, u64)> {
+    let (level, last) = key.split_first()?;
+    Some((*level, u64::from_le_bytes(last.try_into().ok()?)))
+}
+
+/// The bytes of such a key.
+const BLOCK_KEY: usize = 9;
+
+/// What is found of a damaged file.
+pub(super) struct Salvage<'f, 'p> {
+    file: &'f RawFile,
+    pub(super) pace: &'f Pace<'p>,
+    pub(super) basis: Basis,
+    /// The blocks of documents that the directory lists, by their last rows, and those that are found.
+    listed: BTreeMap<u64, Entry<u64>>,
+    found: BTreeMap<u64, Found>,
+    /// The blocks of dead numbers that the directory lists and that are not found.
+    dead_listed: HashMap<(u8, u64), Entry<u64>>,
+    pub(super) dead: DeadNumbers,
+    /// Documents in blocks of earlier commits, by their numbers.
+    old: BTreeMap<u64, Found>,
+    /// The pages of the log that are read.
+    log: BTreeSet<u64>,
+    is_directory_whole: bool,
+    are_documents_whole: bool,
+    are_deletions_whole: bool,
+    pub(super) damaged: Vec<Range<u64>>,
+}
+
+impl<'f, 'p> Salvage<'f, 'p> {
+    pub(super) fn new(file: &'f RawFile, mut basis: Basis, pace: &'f Pace<'p>) -> Self {
+        let damaged = std::mem::take(&mut basis.damaged);
+        Self {
+            file,
+            pace,
+            basis,
+            listed: BTreeMap::new(),
+            found: BTreeMap::new(),
+            dead_listed: HashMap::new(),
+            dead: DeadNumbers::default(),
+            old: BTreeMap::new(),
+            log: BTreeSet::new(),
+            is_directory_whole: false,
+            are_documents_whole: false,
+            are_deletions_whole: false,
+            damaged,
+        }
+    }
+
+    /// Calls `each` with the rows of a table of the commit. False if not all of them can be read.
+    fn rows(
+        &mut self,
+        table: &str,
+        key_bytes: Option<usize>,
+        mut each: impl FnMut(&mut Self, &[u8], &[u8], Place) -> bool,
+    ) -> Result<bool> {
+        let Some(commit) = &self.basis.commit else {
+            return Ok(false);
+        };
+        // A table may seem to be absent or empty, where nothing vouches for the table of tables.
+        let Some(root) = commit.root(table) else {
+            return Ok(commit.is_last);
+        };
+        let file = self.file;
+        let pace = self.pace;
+        let mut is_whole = true;
+        let damaged = file.walk(root, Widths::of_keys(key_bytes), &mut |page| {
+            for (key, value, place) in page.pairs(key_bytes).unwrap_or_default() {
+                is_whole &= each(self, key, value, place);
+            }
+            pace.read(page.offset)
+        })?;
+        is_whole &= damaged.is_empty();
+        self.damaged.extend(damaged);
+        Ok(is_whole)
+    }
+
+    /// Takes what the trees of the commit lead to.
+    pub(super) fn walk(&mut self) -> Result<()> {
+        self.is_directory_whole =
+            self.rows("directory", Some(CHUNK_KEY), |salvage, key, chunk, _| {
+                salvage.take_chunk(key, chunk)
+            })?;
+        let is_dead_whole = self.rows("dead", Some(BLOCK_KEY), |salvage, key, bytes, _| {
+            let is_taken = salvage.dead.take(bytes);
+            if let Some(key) = block_key(key).filter(|_| is_taken) {
+                salvage.dead_listed.remove(&key);
+            }
+            is_taken
+        })?;
+        let is_log_whole = self.rows("log", Some(LOG_KEY), |salvage, key, page, _| {
+            salvage.take_log(key, page)
+        })?;
+        self.are_documents_whole = self.rows(
+            "documents",
+            Some(BLOCK_KEY),
+            |salvage, key, bytes, place| {
+                let high = block_key(key).map_or(0, |key| key.1);
+                let Some(block) = block_of(high, bytes) else {
+                    return false;
+                };
+                let found = Found::new(&block, place, bytes);
+                salvage.found.insert(high, found);
+                true
+            },
+        )?;
+        if is_dead_whole {
+            self.dead_listed.clear();
+        }
+        let is_dead_listed = is_dead_whole || self.is_directory_whole;
+        let is_log_whole = is_log_whole || self.has_all_of_log();
+        self.are_deletions_whole = is_log_whole && is_dead_listed && !self.basis.is_behind;
+        Ok(())
+    }
+
+    /// Whether the pages of the log are read that the state record tells.
+    fn has_all_of_log(&self) -> bool {
+        let head = self.basis.meta.head.as_ref();
+        head.is_some_and(|head| head.log.clone().all(|page| self.log.contains(&page)))
+    }
+
+    /// Takes the entries of a chunk, if it is one of the documents or of the dead numbers.
+    fn take_chunk(&mut self, key: &[u8], chunk: &[u8]) -> bool {
+        let Some((level, last)) = chunk_key(key) else {
+            return true;
+        };
+        let Ok(entries) = lone_entries(level, last, self.basis.meta.seed, chunk) else {
+            return false;
+        };
+        for entry in entries {
+            if level == DOCUMENTS {
+                self.listed.insert(entry.high, entry);
+            } else {
+                self.dead_listed.insert((level.number, entry.high), entry);
+            }
+        }
+        true
+    }
+
+    fn take_log(&mut self, key: &[u8], page: &[u8]) -> bool {
+        let number = key.first_chunk().map(|number| u64::from_le_bytes(*number));
+        let mut operations = Vec::new();
+        if let (Some(seed), Some(number)) = (self.basis.meta.seed, number)
+            && decode_page(seed, number, page, &mut operations).is_ok()
+        {
+            self.log.insert(number);
+            let given = operations
+                .iter()
+                .try_for_each(|operation| operation.give_own_rows(&mut self.dead));
+            return given.is_ok();
+        }
+        false
+    }
+
+    /// Looks everywhere for the blocks that the directory lists and that were not reached.
+    pub(super) fn find_listed(&mut self) -> Result<()> {
+        let lost = self
+            .listed
+            .keys()
+            .any(|high| !self.found.contains_key(high));
+        let seed = self.basis.meta.seed;
+        let Some(seed) = seed.filter(|_| lost || !self.dead_listed.is_empty()) else {
+            return Ok(());
+        };
+        let file = self.file;
+        let pace = self.pace;
+        file.scan(|page| {
+            for (key, bytes, place) in page.pairs(Some(BLOCK_KEY)).unwrap_or_default() {
+                let Some(key) = block_key(key) else { continue };
+                let is_as_listed = |entry: &Entry<u64>| entry.checksum == seed.checksum(bytes);
+                if self.dead_listed.get(&key).is_some_and(is_as_listed) && self.dead.take(bytes) {
+                    self.dead_listed.remove(&key);
+                }
+                let high = key.1;
+                if !self.found.contains_key(&high)
+                    && self.listed.get(&high).is_some_and(is_as_listed)
+                    && let Some(block) = block_of(high, bytes)
+                {
+                    self.found.insert(high, Found::new(&block, place, bytes));
+                }
+            }
+            pace.read(page.offset)
+        })
+    }
+
+    /// What is known before the documents are read.
+    pub(super) fn report(&self) -> SalvageReport {
+        let counters = self.basis.meta.head.as_ref().map(|head| head.counters);
+        let is_last = self.basis.is_last();
+        let mut report = SalvageReport {
+            expected: counters
+                .filter(|_| is_last)
+                .map(|counters| counters.documents),
+            deletions_read: self.are_deletions_whole && self.dead_listed.is_empty(),
+            last_commit_found: is_last,
+            ..SalvageReport::default()
+        };
+        if !self.are_documents_whole {
+            report.missing = self.missing(report.deletions_read);
+        }
+        let end = report.missing.last().and_then(|range| range.last);
+        let ends = [end, self.last_number()];
+        let end = ends.into_iter().flatten().max().map_or(1, |last| last + 1);
+        // All blocks of the commit are known if one of the two tables is whole.
+        let all_known = self.are_documents_whole || self.is_directory_whole;
+        let next = counters.map(|counters| counters.next_document.max(end));
+        match next {
+            _ if is_last && all_known => {}
+            Some(next) if is_last => add_range(&mut report.missing, end..next, None),
+            // What came after cannot be told.
+            _ => report.missing.push(MissingDocuments {
+                first: next.filter(|_| all_known).unwrap_or(end),
+                last: None,
+                documents: None,
+            }),
+        }
+        report
+    }
+
+    /// The last number of all blocks that are known.
+    fn last_number(&self) -> Option<u64> {
+        let lasts = [
+            self.listed.keys().next_back(),
+            self.found.keys().next_back(),
+        ];
+        lasts.into_iter().flatten().copied().max()
+    }
+
+    /// The numbers of the documents that may be missing in and before the blocks that are known.
+    fn missing(&self, deletions_read: bool) -> Vec<MissingDocuments> {
+        let mut missing: Vec<MissingDocuments> = Vec::new();
+        let dead = self.dead.sorted();
+        // The last number of the blocks so far.
+        let mut end = 0;
+        let highs = self.listed.keys().chain(self.found.keys());
+        let mut highs: Vec<u64> = highs.copied().collect();
+        highs.sort_unstable();
+        highs.dedup();
+        for high in highs {
+            match self.found.get(&high) {
+                Some(found) if !self.is_directory_whole => {
+                    add_range(&mut missing, end + 1..found.first, None);
+                }
+                Some(_) => {}
+                None => {
+                    let range = end + 1..high + 1;
+                    let listed = self.listed.get(&high).filter(|_| deletions_read);
+                    let documents = listed.filter(|_| self.is_directory_whole).map(|entry| {
+                        let dead_before = |number| dead.partition_point(|&dead| dead < number);
+                        let dead = dead_before(range.end) - dead_before(range.start);
+                        u64::from(entry.puts).saturating_sub(dead as u64)
+                    });
+                    add_range(&mut missing, range, documents);
+                }
+            }
+            end = high;
+        }
+        // A block that had only dead documents takes nothing with it.
+        missing.retain(|range| range.documents != Some(0));
+        missing
+    }
+
+    /// Looks everywhere for documents of these numbers in blocks of earlier commits.
+    pub(super) fn find_old(&mut self, missing: &[MissingDocuments]) -> Result<()> {
+        let Some(seed) = self.basis.meta.seed else {
+            return Ok(());
+        };
+        let file = self.file;
+        let pace = self.pace;
+        let mut sums: HashMap<u64, HashSet<u64>> = HashMap::new();
+        file.scan(|page| {
+            for (key, chunk, _) in page.pairs(Some(CHUNK_KEY)).unwrap_or_default() {
+                let Some((level, last)) = chunk_key(key).filter(|key| key.0 == DOCUMENTS) else {
+                    continue;
+                };
+                for entry in lone_entries::<u64>(level, last, Some(seed), chunk).unwrap_or_default()
+                {
+                    sums.entry(entry.high).or_default().insert(entry.checksum);
+                }
+            }
+            pace.read(page.offset)
+        })?;
+        file.scan(|page| {
+            for (key, bytes, place) in page.pairs(Some(BLOCK_KEY)).unwrap_or_default() {
+                if let Some((_, high)) = block_key(key)
+                    && sums
+                        .get(&high)
+                        .is_some_and(|sums| sums.contains(&seed.checksum(bytes)))
+                    && let Some(block) = block_of(high, bytes)
+                {
+                    let found = Found::new(&block, place, bytes);
+                    for document in block.documents() {
+                        if is_among(missing, document.number) {
+                            self.old.entry(document.number).or_insert(found);
+                        }
+                    }
+                }
+            }
+            pace.read(page.offset)
+        })
+    }
+
+    /// Chooses the documents that the new file gets, and completes the report.
+    pub(super) fn choose(&self, report: &mut SalvageReport) -> Result<Chosen> {
+        let current = self.found.values().map(|&found| Part {
+            found,
+            first: found.first,
+            is_old: false,
+        });
+        let old = self.old.iter().map(|(&first, &found)| Part {
+            found,
+            first,
+            is_old: true,
+        });
+        let mut chosen = Chosen::default();
+        chosen.parts.extend(current.chain(old));
+        chosen.parts.sort_by_key(|part| part.first);
+        // Each block is decoded once for all documents that follow each other in it.
+        chosen.parts.dedup_by(|part, before| part.continues(before));
+        // Where a deletion is not known, a document may be there that was replaced by another one of its key.
+        let is_exact = report.deletions_read && report.last_commit_found && self.old.is_empty();
+        let mut newest: HashMap<u128, u64> = HashMap::new();
+        let mut replaced = HashSet::new();
+        let mut last = 0;
+        let mut documents = Documents::new(self, &chosen);
+        for document in documents.by_ref() {
+            let (number, document) = document?;
+            report.documents += 1;
+            report.old_documents += u64::from(self.old.contains_key(&number));
+            if !is_exact && let Some(before) = newest.insert(xxh3_128(document.key()), number) {
+                report.documents -= 1;
+                report.old_documents -= u64::from(self.old.contains_key(&before));
+                replaced.insert(before);
+            }
+            last = number;
+        }
+        let mut unreadable = Vec::new();
+        for number in documents.unreadable {
+            if !is_among(&report.missing, number) {
+                let documents = Some(1).filter(|_| is_exact);
+                add_range(&mut unreadable, number..number + 1, documents);
+            }
+        }
+        report.missing.extend(unreadable);
+        report.missing.sort_by_key(|range| range.first);
+        // Two documents of one key are the proof that a deletion is not known.
+        report.deletions_read &= replaced.is_empty() || !self.old.is_empty();
+        chosen.last = last;
+        chosen.replaced = replaced;
+        // As many as there should be, and each of them stored: these are all.
+        if is_exact && report.expected == Some(report.documents) {
+            report.missing.clear();
+        }
+        Ok(chosen)
+    }
+
+    /// Whether the document of this number is taken from the block of an earlier commit at this place.
+    pub(super) fn takes_old(&self, number: u64, place: Place) -> bool {
+        self.old
+            .get(&number)
+            .is_some_and(|found| found.place == place)
+    }
+
+    /// Reads a block once more. It is an error if it is not as it was.
+    pub(super) fn read(&self, found: &Found) -> Result<DocumentBlock> {
+        let bytes = self.file.read(found.place.offset, found.place.bytes);
+        let bytes = bytes.filter(|bytes| xxh3_64(bytes) == found.sum);
+        let block = bytes.and_then(|bytes| block_of(found.high, &bytes));
+        let problem = "it changes from reading to reading";
+        block.ok_or_else(|| Error::damaged("documents", &found.high, problem))
+    }
+
+    /// Reads the sources. False if not all can be read.
+    pub(super) fn read_sources(&mut self, sources: &mut Vec<Source>) -> Result<bool> {
+        self.rows("sources", None, |salvage, name, bytes, _| {
+            let meta = &salvage.basis.meta;
+            let (Some(seed), Some(head)) = (meta.seed, &meta.head) else {
+                return false;
+            };
+            let record = decode_source(seed, head.counters, name, bytes);
+            sources.extend(record.iter().map(|record| Source {
+                name: name.to_vec(),
+                record: record.clone(),
+            }));
+            record.is_ok()
+        })
     }
 }
