@@ -309,10 +309,7 @@ fn section(command: &clap::Command) -> Result<String, Failure> {
 // they are wanted, and without what a hostile argument could do to a terminal.
 
 /// Parses the arguments of the process. If they are no command, prints why and returns the answer of the program.
-pub(super) fn parse<Cli: Parser>(
-    program: clap::Command,
-    arguments: &[OsString],
-) -> Result<Cli, Answer> {
+fn parse<Cli: Parser>(program: clap::Command, arguments: &[OsString]) -> Result<Cli, Answer> {
     let mut command = program.color(colour(arguments));
     let parsed = command.try_get_matches_from_mut(arguments);
     let parsed = parsed.and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));

@@ -378,7 +378,7 @@ const CHOICES: [Choice; 9] = [
 ];
 
 /// Prints the choices, for as many documents as these options expect.
-pub(super) fn print_uses(output: &mut Output, options: &CreateOptions, documents: u64) {
+fn print_uses(output: &mut Output, options: &CreateOptions, documents: u64) {
     if !output.is_json() {
         output.print_line("");
         output.print_line(HEADING);

@@ -1,11 +1,14 @@
 //! Database: an open file. Create, open, begin, reopen.
 
-use std::any::Any;
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "serve")]
+use parking_lot::Mutex;
+
+#[cfg(feature = "serve")]
+use super::listener::{Listen, Listener};
 use super::options::{CreateOptions, OpenOptions};
 use super::write::WriteTxn;
 use crate::document::Document;
@@ -19,8 +22,6 @@ use crate::store::{Access, Patience, Store};
 #[cfg(feature = "text")]
 use crate::text::Fingerprinter;
 use crate::text::Scheme;
-#[cfg(feature = "serve")]
-use parking_lot::Mutex;
 
 /// An open database: one file, one writer at a time, any number of readers.
 ///
@@ -422,47 +423,5 @@ impl Drop for Database {
             // Without a descriptor, they are closed when the process ends.
             _ = give_up_inherited();
         }
-    }
-}
-
-// The listener of an open database, which answers other processes: a module above gives it to the database, which
-// holds it until it is closed.
-
-/// Starts a listener. There is one kind, so all are equal.
-#[derive(Clone, Copy)]
-pub(crate) struct Listen {
-    /// Refuses a database that is yet to be created, if it could not be listened for.
-    pub(crate) ensure_free: fn(&Path) -> Result<()>,
-    pub(crate) start: fn(&Arc<Store>) -> Result<Listener>,
-}
-
-impl fmt::Debug for Listen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Listen")
-    }
-}
-
-impl PartialEq for Listen {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-/// A listener. It ends when this is dropped.
-pub(crate) struct Listener {
-    _held: Box<dyn Any + Send + Sync>,
-}
-
-impl Listener {
-    pub(crate) fn new(held: impl Any + Send + Sync) -> Self {
-        Self {
-            _held: Box::new(held),
-        }
-    }
-}
-
-impl fmt::Debug for Listener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listener").finish_non_exhaustive()
     }
 }

@@ -22,6 +22,8 @@ mod explain;
 mod format_tests;
 mod found;
 mod group_commit;
+#[cfg(feature = "serve")]
+mod listener;
 mod near;
 mod near_search;
 mod nearest;
@@ -33,7 +35,6 @@ mod policy;
 mod query;
 #[cfg(test)]
 mod reopen_tests;
-mod salvage;
 mod search;
 mod snapshot;
 #[cfg(test)]
@@ -46,6 +47,7 @@ mod verdict;
 mod write;
 mod writer;
 
+pub use check::SalvageOptions;
 pub use clusters::{
     Cluster, ClusterDocument, ClusterEvent, ClusterTotals, Clustering, DeletionEvent, Duplicate,
     Survivor,
@@ -54,11 +56,11 @@ pub use clusters::{
 pub(crate) use clusters::{GivenClusters, GivenPairs};
 pub use crowding::{FingerprintGroup, FullPrefix, FullestPrefixes, LargestGroups};
 pub use database::Database;
-#[cfg(feature = "serve")]
-pub(crate) use database::{Listen, Listener};
 pub use expiry::Expiry;
 pub use explain::{Explanation, TableProbes};
 pub use found::Found;
+#[cfg(feature = "serve")]
+pub(crate) use listener::{Listen, Listener};
 #[cfg(all(unix, feature = "serve"))]
 pub(crate) use near::Filter;
 pub use near::{Near, Order};
@@ -68,7 +70,6 @@ pub use overlap::{FirstMatch, Overlap, OverlapDocument, OverlapQuery, OverlapUni
 pub use pairs::{NearCount, Pair, PairEvent, PairPosition, Pairs};
 pub use policy::{OnMatch, Policy};
 pub use query::{Match, Matches, Query};
-pub use salvage::SalvageOptions;
 pub use snapshot::{Documents, Snapshot};
 #[cfg(all(unix, feature = "serve"))]
 pub(crate) use submissions::call_back;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::database::Database;
 #[cfg(feature = "serve")]
-use super::database::Listen;
+use super::listener::Listen;
 use super::near::NearBounds;
 use crate::document::Document;
 use crate::error::{Error, Result};

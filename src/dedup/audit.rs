@@ -52,10 +52,10 @@ pub(super) const MOST: usize = 10;
 #[derive(Clone, Debug)]
 pub struct Audit {
     /// The cleaned corpus is read as the inputs of a cleaning are.
-    pub(super) clean: Dedup,
+    clean: Dedup,
     removed: PathBuf,
     near: Near,
-    pub(super) inputs: Vec<PathBuf>,
+    inputs: Vec<PathBuf>,
     directory: Option<PathBuf>,
 }
 
@@ -256,7 +256,7 @@ impl Audit {
 
     /// The paths of the inputs, each file once, with the files of directories in their place. Of the names of a file,
     /// it has the one that the list has.
-    pub(super) fn input_paths(&self, claims: &Claims) -> Result<Vec<PathBuf>> {
+    fn input_paths(&self, claims: &Claims) -> Result<Vec<PathBuf>> {
         let mut paths = self.inputs.clone();
         if paths.is_empty() {
             for name in claims.names() {
@@ -302,7 +302,7 @@ impl Audit {
     }
 
     /// The records of some inputs.
-    pub(super) fn input_records(&self, paths: Vec<PathBuf>) -> Result<Records> {
+    fn input_records(&self, paths: Vec<PathBuf>) -> Result<Records> {
         Records::open(paths, self.input_reading())
     }
 
@@ -525,19 +525,19 @@ fn path_of(name: &[u8], list: &Path) -> Result<PathBuf> {
 // others was kept.
 
 /// The reading of the inputs.
-pub(super) struct InputReading<'a> {
+struct InputReading<'a> {
     audit: &'a Audit,
     rule: Fingerprinting,
     paths: Vec<PathBuf>,
-    pub(super) evidence: Evidence,
+    evidence: Evidence,
     /// Whether each record is either kept or removed, if all inputs are named.
-    pub(super) balance: Option<Balance>,
+    balance: Option<Balance>,
     records: u64,
     unjudged: u64,
 }
 
 impl<'a> InputReading<'a> {
-    pub(super) fn new(audit: &'a Audit, claims: &Claims, database: &Database) -> Result<Self> {
+    fn new(audit: &'a Audit, claims: &Claims, database: &Database) -> Result<Self> {
         let size = database.sketch_size();
         let rule = Fingerprinting::new(database.scheme(), audit.clean.scheme)?
             .sketch_size(size)
@@ -555,7 +555,7 @@ impl<'a> InputReading<'a> {
     }
 
     /// Reads all records, and makes fingerprints of those that the list names.
-    pub(super) fn read(&mut self, observe: Observe<'_>) -> Result<()> {
+    fn read(&mut self, observe: Observe<'_>) -> Result<()> {
         let mut records = self.audit.input_records(self.paths.clone())?;
         let progress = records.progress();
         loop {
@@ -608,7 +608,7 @@ impl<'a> InputReading<'a> {
     }
 
     /// What came of all records, if all inputs are named. Where something is missing, they are read once more.
-    pub(super) fn inputs(
+    fn inputs(
         &self,
         snapshot: &Snapshot,
         kept_paths: &[PathBuf],
@@ -664,7 +664,7 @@ impl<'a> InputReading<'a> {
 }
 
 /// Where a record is.
-pub(super) fn listed_place(id: RecordId, paths: &[PathBuf]) -> ListedRecord {
+fn listed_place(id: RecordId, paths: &[PathBuf]) -> ListedRecord {
     let path = paths[id.input as usize].as_os_str().as_encoded_bytes();
     ListedRecord {
         place: Some((path.to_vec(), id.number)),

@@ -529,7 +529,7 @@ fn nanos_of(time: SystemTime) -> i64 {
 }
 
 /// A file that is read.
-pub(super) struct OpenedFile {
+struct OpenedFile {
     file: File,
     /// What it was when it was opened.
     stamp: Stamp,
@@ -539,7 +539,7 @@ pub(super) struct OpenedFile {
 
 impl OpenedFile {
     /// A file that is about to be read from its beginning or from a later place. `None` if it is no file.
-    pub(super) fn new(file: &File, metadata: &Metadata) -> io::Result<Option<Self>> {
+    fn new(file: &File, metadata: &Metadata) -> io::Result<Option<Self>> {
         if !metadata.is_file() {
             return Ok(None);
         }
@@ -556,19 +556,19 @@ impl OpenedFile {
     }
 
     /// A reader of the file, of which the hash is taken of what is read through `inner`.
-    pub(super) fn hash(&self, inner: Stored) -> Stored {
+    fn hash(&self, inner: Stored) -> Stored {
         Box::new(Hashed {
             inner,
             whole: self.whole.clone(),
         })
     }
 
-    pub(super) fn stamp(&self) -> Stamp {
+    fn stamp(&self) -> Stamp {
         self.stamp
     }
 
     /// The stamp once it was read to its end, which is at `length`.
-    pub(super) fn stamp_at_end(&self, length: u64) -> Option<Stamp> {
+    fn stamp_at_end(&self, length: u64) -> Option<Stamp> {
         let before = self.stamp;
         let times = times_of(&self.file.metadata().ok()?);
         let is_same = times.is_some() && times == before.times;

@@ -499,22 +499,22 @@ impl<'s> RespSession<'s> {
 // The answers that a client of RESP has not got yet. They are sent by the thread of the client, or, when one verdict
 // is all that is waited for, by the thread of the writer.
 
-pub(super) struct Outgoing {
+struct Outgoing {
     stream: Arc<Kept<UnixStream>>,
-    pub(super) answers: Answers,
+    answers: Answers,
     /// So many bytes of the answers are sent.
     sent: usize,
     /// When the client has read anything last.
-    pub(super) read_last: Instant,
+    read_last: Instant,
     /// Whether the client reads nothing any more. What it has sent before it went is done all the same.
-    pub(super) is_gone: bool,
+    is_gone: bool,
 }
 
 /// Why a session ends at once: the database is closed, or the stream has failed.
-pub(super) struct Ended;
+struct Ended;
 
 impl Outgoing {
-    pub(super) fn new(stream: Arc<Kept<UnixStream>>) -> Self {
+    fn new(stream: Arc<Kept<UnixStream>>) -> Self {
         Self {
             stream,
             answers: Answers::new(),
@@ -525,7 +525,7 @@ impl Outgoing {
     }
 
     /// Adds the answer to a submission.
-    pub(super) fn verdict(&mut self, verdict: Result<Verdict>) -> Result<(), Ended> {
+    fn verdict(&mut self, verdict: Result<Verdict>) -> Result<(), Ended> {
         let before = self.answers.bytes().len();
         let written = verdict.and_then(|verdict| {
             write_verdict(&verdict, &mut self.answers);
@@ -538,14 +538,14 @@ impl Outgoing {
     }
 
     /// Adds an answer that says what is wrong.
-    pub(super) fn error(&mut self, error: Error) -> Result<(), Ended> {
+    fn error(&mut self, error: Error) -> Result<(), Ended> {
         let refusal = refusal_of(error)?;
         self.answers.error(refusal.code, &refusal.message);
         Ok(())
     }
 
     /// Sends as much as is possible without waiting. To a client that has gone nothing is sent.
-    pub(super) fn send(&mut self) {
+    fn send(&mut self) {
         let bytes = self.answers.bytes();
         if !self.is_gone {
             match send_more(&self.stream, bytes, &mut self.sent) {
@@ -561,13 +561,13 @@ impl Outgoing {
     }
 
     /// The number of bytes that are still to be sent.
-    pub(super) fn unsent(&mut self) -> usize {
+    fn unsent(&mut self) -> usize {
         self.answers.bytes().len() - self.sent
     }
 }
 
 /// What a client is told of an error. Of a database that is closed it is told nothing: whoever opens it next answers.
-pub(super) fn refusal_of(error: Error) -> Result<Refusal, Ended> {
+fn refusal_of(error: Error) -> Result<Refusal, Ended> {
     match error.kind() {
         ErrorKind::Closed | ErrorKind::Forked => Err(Ended),
         _ => Ok(error.into()),
@@ -576,7 +576,7 @@ pub(super) fn refusal_of(error: Error) -> Result<Refusal, Ended> {
 
 /// What the writer's thread adds and sends a verdict with. It gives the answers back when it is dropped, also by a
 /// panic.
-pub(super) struct LastAnswer {
+struct LastAnswer {
     /// `None` when they were given back.
     outgoing: Option<Outgoing>,
     is_sent: bool,
@@ -586,14 +586,14 @@ pub(super) struct LastAnswer {
 
 /// The answers, when they are given back.
 #[derive(Default)]
-pub(super) struct Sent {
+struct Sent {
     outgoing: Mutex<Option<Result<Outgoing, Ended>>>,
     given_back: Condvar,
 }
 
 impl LastAnswer {
     /// Hands the answers over. `answering` ends when the verdict is sent.
-    pub(super) fn hand_over(outgoing: Outgoing, answering: Counted) -> (Self, Arc<Sent>) {
+    fn hand_over(outgoing: Outgoing, answering: Counted) -> (Self, Arc<Sent>) {
         let sent = Arc::new(Sent::default());
         let last_answer = Self {
             outgoing: Some(outgoing),
@@ -604,7 +604,7 @@ impl LastAnswer {
         (last_answer, sent)
     }
 
-    pub(super) fn send(mut self, verdict: Result<Verdict>) {
+    fn send(mut self, verdict: Result<Verdict>) {
         if let Some(outgoing) = &mut self.outgoing {
             self.is_sent = outgoing.verdict(verdict).is_ok();
             outgoing.send();
@@ -629,12 +629,12 @@ impl Sent {
     }
 
     /// Whether the answers were given back.
-    pub(super) fn is_there(&self) -> bool {
+    fn is_there(&self) -> bool {
         self.outgoing.lock().is_some()
     }
 
     /// Waits until the answers are given back.
-    pub(super) fn wait(&self) -> Result<Outgoing, Ended> {
+    fn wait(&self) -> Result<Outgoing, Ended> {
         let mut outgoing = self.outgoing.lock();
         loop {
             match outgoing.take() {

@@ -352,34 +352,34 @@ impl<'r> OtherSide<'r> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PairPosition {
     /// The first unit that is not done.
-    pub(super) next: Unit,
-    pub(super) join_plan: Arc<JoinPlan>,
+    next: Unit,
+    join_plan: Arc<JoinPlan>,
     /// The checksum of all this, with the search as its seed.
     seal: u64,
 }
 
 /// A unit of the work. It is named by the fingerprints that it is about, and not by where these are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Unit {
+struct Unit {
     /// The fingerprints of the other side that are compared; all, if there is no other side.
-    pub(super) slice: Part,
+    slice: Part,
     /// 0 for the groups, then the passes, counted from 1.
     stage: usize,
     /// Of the postings, or of the table of the pass.
-    pub(super) part: Part,
+    part: Part,
 }
 
 /// How a search finds all pairs. It was chosen by what the tables cost when the search began.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct JoinPlan {
+struct JoinPlan {
     /// Whether the tables of the other side are gone through.
     goes_through_other_side: bool,
-    pub(super) passes: Vec<ProbedPrefix>,
+    passes: Vec<ProbedPrefix>,
 }
 
 impl JoinPlan {
     /// The cheapest plan at this commit.
-    pub(super) fn cheapest(
+    fn cheapest(
         reader: Reader<'_>,
         max_distance: u32,
         goes_through_other_side: bool,
@@ -395,7 +395,7 @@ impl JoinPlan {
 
 impl Unit {
     /// A unit of postings.
-    pub(super) fn of_groups(slice: Part, part: Part) -> Self {
+    fn of_groups(slice: Part, part: Part) -> Self {
         Self {
             slice,
             stage: 0,
@@ -404,29 +404,29 @@ impl Unit {
     }
 
     /// A unit of the table of a pass.
-    pub(super) fn of_pass(pass: usize, slice: Part, part: Part) -> Self {
+    fn of_pass(pass: usize, slice: Part, part: Part) -> Self {
         let stage = pass + 1;
         Self { slice, stage, part }
     }
 
     /// The end of a search with so many passes, behind its last slice.
-    pub(super) fn end(passes: usize, slice: Part) -> Self {
+    fn end(passes: usize, slice: Part) -> Self {
         Self::of_pass(passes, slice, Part::ALL)
     }
 
     /// The pass that it is of. `None` if it is of the groups.
-    pub(super) fn pass(self) -> Option<usize> {
+    fn pass(self) -> Option<usize> {
         self.stage.checked_sub(1)
     }
 
     /// Units are done in the order of these.
-    pub(super) fn order(self) -> (u64, usize, u64) {
+    fn order(self) -> (u64, usize, u64) {
         (self.slice.first, self.stage, self.part.first)
     }
 }
 
 impl PairPosition {
-    pub(super) fn new(next: Unit, join_plan: Arc<JoinPlan>, search: u64) -> Self {
+    fn new(next: Unit, join_plan: Arc<JoinPlan>, search: u64) -> Self {
         let seal = seal(&next, &join_plan, search);
         Self {
             next,

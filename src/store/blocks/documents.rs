@@ -370,21 +370,21 @@ pub(super) struct SketchRef<'a> {
 }
 
 impl<'a> SketchRef<'a> {
-    pub(super) fn of(sketch: &'a Sketch) -> Self {
+    fn of(sketch: &'a Sketch) -> Self {
         Self {
             bytes: sketch.as_bytes(),
             shingles: sketch.shingles(),
         }
     }
 
-    pub(super) fn to_sketch(self) -> Result<Sketch, Problem> {
+    fn to_sketch(self) -> Result<Sketch, Problem> {
         Sketch::new(self.bytes, self.shingles).map_err(|_| "its sketch is impossible")
     }
 }
 
 /// The sketches of some documents. Nothing is kept as long as no document has one.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sketches {
+struct Sketches {
     /// The bytes of each.
     size: usize,
     /// Zeros for a document without a sketch.
@@ -395,7 +395,7 @@ pub(super) struct Sketches {
 
 impl Sketches {
     /// Adds the sketch of a document, after those of `before` documents. All sketches have one size.
-    pub(super) fn push(&mut self, before: usize, sketch: Option<SketchRef<'_>>) {
+    fn push(&mut self, before: usize, sketch: Option<SketchRef<'_>>) {
         if let Some(sketch) = sketch {
             debug_assert!(
                 self.size == 0 || self.size == sketch.bytes.len(),
@@ -416,7 +416,7 @@ impl Sketches {
         }
     }
 
-    pub(super) fn get(&self, index: usize) -> Option<SketchRef<'_>> {
+    fn get(&self, index: usize) -> Option<SketchRef<'_>> {
         let &shingles = self.shingles.get(index).filter(|&&shingles| shingles > 0)?;
         Some(SketchRef {
             bytes: &self.bytes[index * self.size..(index + 1) * self.size],
@@ -425,17 +425,17 @@ impl Sketches {
     }
 
     /// Fetches what [`get`](Self::get) reads.
-    pub(super) fn prefetch(&self, index: usize) {
+    fn prefetch(&self, index: usize) {
         prefetch_at(&self.shingles, index);
         prefetch_at(&self.bytes, index * self.size);
     }
 
-    pub(super) fn memory_bytes(&self) -> usize {
+    fn memory_bytes(&self) -> usize {
         self.bytes.len() + size_of_val(&self.shingles[..])
     }
 
     /// Reads the column of the numbers of shingles. `bytes` is the sketches themselves.
-    pub(super) fn decode(
+    fn decode(
         fields: &mut Fields<'_>,
         count: usize,
         size: SketchSize,

@@ -410,17 +410,17 @@ fn decode_part_of_list<R: Row>(
 
 /// The number of bits of `largest`. For several numbers, give the largest of them, or all of them or-ed
 /// together.
-pub(crate) fn width_of(largest: u64) -> u32 {
+fn width_of(largest: u64) -> u32 {
     u64::BITS - largest.leading_zeros()
 }
 
 /// The number of bytes that `count` numbers of `width` bits take.
-pub(crate) fn packed_bytes(count: usize, width: u32) -> usize {
+fn packed_bytes(count: usize, width: u32) -> usize {
     (count * width as usize).div_ceil(8)
 }
 
 /// Appends the numbers. Each must be below 2^width.
-pub(crate) fn pack(numbers: impl Iterator<Item = u64>, width: u32, bytes: &mut Vec<u8>) {
+fn pack(numbers: impl Iterator<Item = u64>, width: u32, bytes: &mut Vec<u8>) {
     if width == 0 {
         return;
     }
@@ -443,7 +443,7 @@ pub(crate) fn pack(numbers: impl Iterator<Item = u64>, width: u32, bytes: &mut V
 ///
 /// `bytes` must have at least [`packed_bytes`]. If it has more, the last numbers are read faster.
 #[inline]
-pub(crate) fn unpack(bytes: &[u8], count: usize, width: u32, mut each: impl FnMut(u64)) {
+fn unpack(bytes: &[u8], count: usize, width: u32, mut each: impl FnMut(u64)) {
     if width == 0 {
         (0..count).for_each(|_| each(0));
         return;
@@ -473,7 +473,7 @@ pub(crate) fn unpack(bytes: &[u8], count: usize, width: u32, mut each: impl FnMu
 }
 
 /// The number at `index` of those that [`pack`] put at the beginning of `bytes`.
-pub(crate) fn unpack_one(bytes: &[u8], index: usize, width: u32) -> u64 {
+fn unpack_one(bytes: &[u8], index: usize, width: u32) -> u64 {
     if width == 0 {
         0
     } else {

@@ -641,7 +641,7 @@ impl<R: Row> Ranges<R> {
 
 impl Hidden {
     /// Nothing is hidden.
-    pub(super) fn nothing(tables: usize) -> Self {
+    fn nothing(tables: usize) -> Self {
         let rows = all_sets(tables)
             .map(|set| by_row!(set, _ => keep Ranges(Vec::new())))
             .collect();
@@ -662,19 +662,19 @@ impl Hidden {
     }
 
     /// Hides the rows of a set from `first` to `last`.
-    pub(super) fn hide_rows<R: SetRow>(&mut self, set: Set<R>, first: R, last: R) {
+    fn hide_rows<R: SetRow>(&mut self, set: Set<R>, first: R, last: R) {
         self.rows[set].0.push((first, last));
         self.is_empty = false;
     }
 
     /// Hides the documents from `first` to `last`.
-    pub(super) fn hide_documents(&mut self, first: u64, last: u64) {
+    fn hide_documents(&mut self, first: u64, last: u64) {
         self.numbers.0.push((first, last));
         self.is_empty = false;
     }
 
     /// Hides also what others hide, and puts all ranges in order, for questions.
-    pub(super) fn merge(&mut self, other: Self) {
+    fn merge(&mut self, other: Self) {
         for (rows, others) in self.rows.iter_mut().zip(other.rows) {
             by_row!(rows, others, (rows, others) => rows.merge(others));
         }
@@ -683,12 +683,12 @@ impl Hidden {
     }
 
     /// Whether it is not known if a set has a row.
-    pub(super) fn hides_row<R: SetRow>(&self, set: Set<R>, row: R) -> bool {
+    fn hides_row<R: SetRow>(&self, set: Set<R>, row: R) -> bool {
         self.rows[set].touches(row, row)
     }
 
     /// Whether it is not known if a fingerprint has documents.
-    pub(super) fn hides_fingerprint(&self, fingerprint: Fingerprint) -> bool {
+    fn hides_fingerprint(&self, fingerprint: Fingerprint) -> bool {
         let bits = fingerprint.bits();
         let first = [ScopeNumber::EMPTY.0.into(), DocumentNumber::MIN.0];
         let last = [ScopeNumber::ANY.0.into(), DocumentNumber::MAX.0];

@@ -271,7 +271,7 @@ impl Branches {
 }
 
 impl Known {
-    pub(super) fn new(regions: Regions) -> Self {
+    fn new(regions: Regions) -> Self {
         Self {
             regions,
             branches: HashMap::new(),
@@ -280,7 +280,7 @@ impl Known {
     }
 
     /// Adds a branch.
-    pub(super) fn add(&mut self, page: Root, widths: Widths) {
+    fn add(&mut self, page: Root, widths: Widths) {
         let branch = Branch {
             checksum: page.checksum,
             widths,
@@ -292,7 +292,7 @@ impl Known {
     /// Adds pages that are beside each other in a tree, or its first page.
     ///
     /// They are all branches, or all leaves: leaves are equally far from the first page. Of three, one may be damaged.
-    pub(super) fn add_level(&mut self, pages: &[Root], widths: Widths, source: &impl Source) {
+    fn add_level(&mut self, pages: &[Root], widths: Widths, source: &impl Source) {
         let Some(last) = pages.len().checked_sub(1) else {
             return;
         };

@@ -24,7 +24,7 @@ const MOST_GROWTH: f64 = 10.0;
 const LEAST_TIMES: u64 = 3;
 
 /// A transaction waits for the merges once what is recent is this multiple of its limit.
-pub(super) const MOST_WAITING: usize = 2;
+const MOST_WAITING: usize = 2;
 
 /// With more levels than this, two of them are merged, and a transaction that would add one more waits.
 ///

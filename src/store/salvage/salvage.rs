@@ -124,30 +124,30 @@ impl Pace<'_> {
 /// A block whose documents are kept. Of a block of an earlier commit only some are.
 #[derive(Clone, Copy)]
 pub(super) struct Part {
-    pub(super) found: Found,
+    found: Found,
     /// The number of the first document that may be kept.
     pub(super) first: u64,
-    pub(super) is_old: bool,
+    is_old: bool,
 }
 
 impl Part {
     /// Whether this part goes on with the documents of the one before, of the same block of an earlier commit.
-    pub(super) fn continues(&self, before: &Self) -> bool {
+    fn continues(&self, before: &Self) -> bool {
         self.is_old && before.is_old && self.found.place == before.found.place
     }
 }
 
 /// The documents that the new file gets: those of some blocks, in the order of their numbers, but for some.
 #[derive(Default)]
-pub(super) struct Chosen {
-    pub(super) parts: Vec<Part>,
-    pub(super) replaced: HashSet<u64>,
+struct Chosen {
+    parts: Vec<Part>,
+    replaced: HashSet<u64>,
     /// The number of the last.
-    pub(super) last: u64,
+    last: u64,
 }
 
 /// The documents that were chosen, with their numbers, in order.
-pub(super) struct Documents<'a, 'p> {
+struct Documents<'a, 'p> {
     salvage: &'a Salvage<'a, 'p>,
     chosen: &'a Chosen,
     next_part: usize,
@@ -155,11 +155,11 @@ pub(super) struct Documents<'a, 'p> {
     waiting: std::vec::IntoIter<(u64, Document)>,
     last: u64,
     /// The numbers of those that are stored but are no documents.
-    pub(super) unreadable: Vec<u64>,
+    unreadable: Vec<u64>,
 }
 
 impl<'a, 'p> Documents<'a, 'p> {
-    pub(super) fn new(salvage: &'a Salvage<'a, 'p>, chosen: &'a Chosen) -> Self {
+    fn new(salvage: &'a Salvage<'a, 'p>, chosen: &'a Chosen) -> Self {
         Self {
             salvage,
             chosen,
@@ -216,7 +216,7 @@ impl Iterator for Documents<'_, '_> {
 /// The numbers of dead documents that levels and log put and mark. A number is put once and marked once, so it is dead
 /// if it is only put, in whatever order they are read.
 #[derive(Default)]
-pub(super) struct DeadNumbers {
+struct DeadNumbers {
     put: HashSet<u64>,
     marked: HashSet<u64>,
 }
@@ -226,7 +226,7 @@ impl DeadNumbers {
         self.put.contains(&number) && !self.marked.contains(&number)
     }
 
-    pub(super) fn sorted(&self) -> Vec<u64> {
+    fn sorted(&self) -> Vec<u64> {
         let numbers = self.put.iter().copied();
         let mut numbers: Vec<u64> = numbers.filter(|&number| self.has(number)).collect();
         numbers.sort_unstable();
@@ -234,7 +234,7 @@ impl DeadNumbers {
     }
 
     /// Takes the rows of a block. False if it is none.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> bool {
+    fn take(&mut self, bytes: &[u8]) -> bool {
         let mut rows = Lists::<u64>::default();
         if decode_rows(bytes, &mut rows).is_err() {
             return false;
@@ -270,7 +270,7 @@ impl RowSink for DeadNumbers {
 pub(super) struct Found {
     first: u64,
     high: u64,
-    pub(super) place: Place,
+    place: Place,
     sum: u64,
 }
 
@@ -301,16 +301,16 @@ fn block_key(key: &[u8]) -> Option<(u8, u64)> {
 const BLOCK_KEY: usize = 9;
 
 /// What is found of a damaged file.
-pub(super) struct Salvage<'f, 'p> {
+struct Salvage<'f, 'p> {
     file: &'f RawFile,
-    pub(super) pace: &'f Pace<'p>,
-    pub(super) basis: Basis,
+    pace: &'f Pace<'p>,
+    basis: Basis,
     /// The blocks of documents that the directory lists, by their last rows, and those that are found.
     listed: BTreeMap<u64, Entry<u64>>,
     found: BTreeMap<u64, Found>,
     /// The blocks of dead numbers that the directory lists and that are not found.
     dead_listed: HashMap<(u8, u64), Entry<u64>>,
-    pub(super) dead: DeadNumbers,
+    dead: DeadNumbers,
     /// Documents in blocks of earlier commits, by their numbers.
     old: BTreeMap<u64, Found>,
     /// The pages of the log that are read.
@@ -318,11 +318,11 @@ pub(super) struct Salvage<'f, 'p> {
     is_directory_whole: bool,
     are_documents_whole: bool,
     are_deletions_whole: bool,
-    pub(super) damaged: Vec<Range<u64>>,
+    damaged: Vec<Range<u64>>,
 }
 
 impl<'f, 'p> Salvage<'f, 'p> {
-    pub(super) fn new(file: &'f RawFile, mut basis: Basis, pace: &'f Pace<'p>) -> Self {
+    fn new(file: &'f RawFile, mut basis: Basis, pace: &'f Pace<'p>) -> Self {
         let damaged = std::mem::take(&mut basis.damaged);
         Self {
             file,
@@ -370,7 +370,7 @@ impl<'f, 'p> Salvage<'f, 'p> {
     }
 
     /// Takes what the trees of the commit lead to.
-    pub(super) fn walk(&mut self) -> Result<()> {
+    fn walk(&mut self) -> Result<()> {
         self.is_directory_whole =
             self.rows("directory", Some(CHUNK_KEY), |salvage, key, chunk, _| {
                 salvage.take_chunk(key, chunk)
@@ -447,7 +447,7 @@ impl<'f, 'p> Salvage<'f, 'p> {
     }
 
     /// Looks everywhere for the blocks that the directory lists and that were not reached.
-    pub(super) fn find_listed(&mut self) -> Result<()> {
+    fn find_listed(&mut self) -> Result<()> {
         let lost = self
             .listed
             .keys()
@@ -478,7 +478,7 @@ impl<'f, 'p> Salvage<'f, 'p> {
     }
 
     /// What is known before the documents are read.
-    pub(super) fn report(&self) -> SalvageReport {
+    fn report(&self) -> SalvageReport {
         let counters = self.basis.meta.head.as_ref().map(|head| head.counters);
         let is_last = self.basis.is_last();
         let mut report = SalvageReport {
@@ -555,7 +555,7 @@ impl<'f, 'p> Salvage<'f, 'p> {
     }
 
     /// Looks everywhere for documents of these numbers in blocks of earlier commits.
-    pub(super) fn find_old(&mut self, missing: &[MissingDocuments]) -> Result<()> {
+    fn find_old(&mut self, missing: &[MissingDocuments]) -> Result<()> {
         let Some(seed) = self.basis.meta.seed else {
             return Ok(());
         };
@@ -595,7 +595,7 @@ impl<'f, 'p> Salvage<'f, 'p> {
     }
 
     /// Chooses the documents that the new file gets, and completes the report.
-    pub(super) fn choose(&self, report: &mut SalvageReport) -> Result<Chosen> {
+    fn choose(&self, report: &mut SalvageReport) -> Result<Chosen> {
         let current = self.found.values().map(|&found| Part {
             found,
             first: found.first,
@@ -649,14 +649,14 @@ impl<'f, 'p> Salvage<'f, 'p> {
     }
 
     /// Whether the document of this number is taken from the block of an earlier commit at this place.
-    pub(super) fn takes_old(&self, number: u64, place: Place) -> bool {
+    fn takes_old(&self, number: u64, place: Place) -> bool {
         self.old
             .get(&number)
             .is_some_and(|found| found.place == place)
     }
 
     /// Reads a block once more. It is an error if it is not as it was.
-    pub(super) fn read(&self, found: &Found) -> Result<DocumentBlock> {
+    fn read(&self, found: &Found) -> Result<DocumentBlock> {
         let bytes = self.file.read(found.place.offset, found.place.bytes);
         let bytes = bytes.filter(|bytes| xxh3_64(bytes) == found.sum);
         let block = bytes.and_then(|bytes| block_of(found.high, &bytes));
@@ -665,7 +665,7 @@ impl<'f, 'p> Salvage<'f, 'p> {
     }
 
     /// Reads the sources. False if not all can be read.
-    pub(super) fn read_sources(&mut self, sources: &mut Vec<Source>) -> Result<bool> {
+    fn read_sources(&mut self, sources: &mut Vec<Source>) -> Result<bool> {
         self.rows("sources", None, |salvage, name, bytes, _| {
             let meta = &salvage.basis.meta;
             let (Some(seed), Some(head)) = (meta.seed, &meta.head) else {
