@@ -15,7 +15,7 @@ use super::write::WriteTxn;
 use super::writer::Submission;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::metrics::{Count, Timed};
+use crate::metrics::Timed;
 use crate::planted::planted;
 use crate::source::Reached;
 use crate::store::{Patience, Store};
@@ -37,7 +37,6 @@ pub(super) fn run(store: &Arc<Store>, submissions: &Submissions, failure: &Mutex
         failure,
     };
     while let Some((work, submitted)) = submissions.next_group() {
-        store.meters.add(Count::Submissions, work.len() as u64);
         let begun = Instant::now();
         group_commit.commit(work, &submitted);
         submissions.answered(begun.elapsed());

@@ -223,3 +223,91 @@ fn a_handle_that_has_not_failed_is_not_opened_again() -> Result<()> {
     );
     Ok(())
 }
+
+/// Reads that touch the disk, one of which fails.
+fn fail_to_read_once(database: &Database) -> Result<()> {
+    let snapshot = database.snapshot()?;
+    database.store.set_broken(true);
+    let read = snapshot.get(b"7");
+    database.store.set_broken(false);
+    assert!(read.is_err(), "{read:?}");
+    let again = snapshot.get(b"7");
+    assert!(again.is_err(), "the engine refuses to go on: {again:?}");
+    Ok(())
+}
+
+/// A handle that is open read-only said that it goes on, and could read nothing.
+#[test]
+fn a_handle_goes_on_behind_a_read_that_failed_also_a_read_only_one() -> Result<()> {
+    let folder = folder();
+    drop(database(&folder, 0)?);
+    for is_read_only in [false, true] {
+        let options = OpenOptions::new().cache(Cache::Bytes(0));
+        let options = options.read_only(is_read_only);
+        let database = Database::open(folder.path().join("d.simdb"), &options)?;
+        fail_to_read_once(&database)?;
+        database.reopen()?;
+        assert_eq!(read_all(&database.snapshot()?)?, 100, "{is_read_only}");
+    }
+    Ok(())
+}
+
+/// One page that could not be read once, and a server answered nobody any more.
+#[cfg(all(unix, feature = "serve"))]
+#[test]
+fn a_server_goes_on_behind_a_read_that_failed() -> Result<()> {
+    let folder = folder();
+    let database = database(&folder, 0)?;
+    let begun = Instant::now();
+    let mut has_failed = false;
+    database.serve_until(|_| {
+        if !has_failed {
+            has_failed = true;
+            fail_to_read_once(&database).expect("a snapshot can be had");
+        }
+        let read = database.snapshot().and_then(|snapshot| snapshot.get(b"7"));
+        if read.is_ok_and(|document| document.is_some()) {
+            return std::ops::ControlFlow::Break(());
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "it goes on");
+        std::ops::ControlFlow::Continue(())
+    })
+}
+
+/// A check that was refused emptied the cache.
+#[test]
+fn a_check_that_is_refused_changes_nothing() -> Result<()> {
+    let folder = folder();
+    let database = database(&folder, 1 << 20)?;
+    read_all(&database.snapshot()?)?;
+    let snapshot = database.snapshot()?;
+    insert(&database, 100..101)?;
+    let before = database.metrics().cache_bytes;
+    let refused = database.check();
+    assert!(
+        matches!(refused, Err(Error::InUse { snapshots: 1, .. })),
+        "{refused:?}"
+    );
+    let after = database.metrics().cache_bytes;
+    assert!(after >= before && before > 0, "{before}, {after}");
+    drop(snapshot);
+    assert!(database.check()?.is_sound());
+    Ok(())
+}
+
+/// It was refused for no snapshots and no transaction.
+#[test]
+fn a_check_waits_for_those_who_read_for_a_moment() -> Result<()> {
+    let folder = folder();
+    let database = database(&folder, 1 << 20)?;
+    let view = database.store.view()?;
+    thread::scope(|scope| {
+        let check = scope.spawn(|| database.check());
+        thread::sleep(Duration::from_millis(50));
+        assert!(!check.is_finished(), "the file is read");
+        drop(view);
+        let checked = check.join().expect("a check does not panic")?;
+        assert!(checked.is_sound());
+        Ok(())
+    })
+}

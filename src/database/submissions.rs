@@ -22,7 +22,7 @@ use super::verdict::Verdict;
 use super::writer::Submission;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::metrics::QueueGauge;
+use crate::metrics::{Count, Meters, QueueGauge};
 use crate::planted::planted;
 use crate::process::Process;
 use crate::source::Reached;
@@ -209,6 +209,7 @@ pub(super) struct Submissions {
     due: Condvar,
     pub(super) options: WriterOptions,
     /// Shows how long the queue is.
+    meters: Arc<Meters>,
     gauge: Arc<QueueGauge>,
     process: Process,
     /// Not kept open by tickets.
@@ -369,6 +370,7 @@ impl Submissions {
             queue: Mutex::default(),
             due: Condvar::new(),
             options,
+            meters: store.meters.clone(),
             gauge: store.meters.queue_gauge(),
             process: Process::here(),
             store: Arc::downgrade(store),
@@ -456,6 +458,7 @@ impl Submissions {
     /// The thread is woken for the first, unless it wakes up soon enough by itself. More of them change that only if
     /// they make the group full. Whoever waits is told of by [`wait_for`](Self::wait_for).
     fn notify_after_push(&self, queue: &Queue) {
+        self.meters.add(Count::Submissions, 1);
         self.show(queue);
         let length = queue.waiting.len();
         let is_full = length == self.options.batch || queue.flushes > 0;
@@ -556,6 +559,7 @@ impl Submissions {
             submitted.push(submission.at);
         }
         let let_in = queue.let_in(&self.options);
+        self.meters.add(Count::Submissions, let_in.len() as u64);
         self.show(&queue);
         drop(queue);
         // Whoever wakes up may come back to the queue at once.

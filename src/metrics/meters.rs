@@ -164,7 +164,6 @@ impl Meters {
     pub(crate) fn add_queued(&self, metrics: &mut Metrics) {
         for queue in self.queues.lock().iter().filter_map(Weak::upgrade) {
             let length = queue.length.load(Ordering::Relaxed);
-            metrics.submissions += length;
             metrics.queue_length += length;
             metrics.queue_bytes += queue.bytes.load(Ordering::Relaxed);
         }

@@ -316,10 +316,7 @@ impl Engine {
 
     /// Whether the engine refuses to go on until the file is opened again.
     pub(crate) fn has_failed(&self) -> bool {
-        match self {
-            Self::ReadWrite(_, storage) => storage.state().has_failed(),
-            Self::ReadOnly(..) => false,
-        }
+        self.storage().state().has_failed()
     }
 
     /// Whether the checksums of all pages are right. If not, the engine goes back to the last whole commit.

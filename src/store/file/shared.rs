@@ -7,6 +7,8 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -315,23 +317,40 @@ impl Shared {
     /// Whether the checksums of all pages are right. If not, the engine goes back to the last whole
     /// commit, if there is one.
     pub(crate) fn check_pages(&self) -> Result<bool> {
+        const PAUSE: Duration = Duration::from_millis(1);
         self.ensure_usable()?;
         // A compaction, whose progress asks for this, would be waited for without end.
         if self.turns.is_used_here() {
             return Err(self.in_use());
         }
+        loop {
+            if let Some(checked) = self.check_pages_alone()? {
+                return Ok(checked);
+            }
+            // Whoever reads the file without a snapshot or a turn does so for a moment.
+            if self.pins.snapshots() > 0 || self.turns.is_taken() {
+                return Err(self.in_use());
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// Checks the pages, as `check_pages` says. `None`, with nothing changed, if others read the file.
+    fn check_pages_alone(&self) -> Result<Option<bool>> {
         let _merging = self.merging.lock();
         let _gate = self.gate.lock();
         self.ensure_certain()?;
         let mut current = self.current.lock();
-        let before = current.as_ref().map(|view| view.state().generation());
-        if let Some(Err(shared)) = current.take().map(Arc::try_unwrap) {
-            *current = Some(shared);
-            return Err(self.in_use());
-        }
         let mut open = self.open.lock();
         let open = open.as_mut().ok_or(Error::Closed)?;
-        // Views of snapshots hold the file too.
+        // The views of snapshots hold the file too.
+        let is_read = current
+            .as_ref()
+            .is_some_and(|view| Arc::strong_count(view) > 1);
+        if is_read || Arc::strong_count(open) > 1 + usize::from(current.is_some()) {
+            return Ok(None);
+        }
+        let before = current.take().map(|view| view.state().generation());
         let checked = Arc::get_mut(open).ok_or_else(|| self.in_use());
         let checked = checked.and_then(|open| open.engine.check_integrity());
         // The engine may have gone back to an older commit. So everything is read again. The cache is
@@ -346,7 +365,13 @@ impl Shared {
             (Some(before), Some(after)) => after < before,
             _ => false,
         };
-        Ok(checked? && !went_back)
+        Ok(Some(checked? && !went_back))
+    }
+
+    /// Whether the engine refuses to go on until the file is opened again.
+    pub(crate) fn has_failed(&self) -> bool {
+        let open = self.open.lock();
+        open.as_ref().is_some_and(|open| open.engine.has_failed())
     }
 
     /// The error for an operation that needs the database for itself.
