@@ -17,7 +17,8 @@ Queries, 10,000 for each distance k of `--distances`, in turn:
 
 A peer's answers are compared before they are timed: 400 queries up to distance 4, 100 up to distance 8, 40 beyond.
 Each of `--passes` passes then times the number of queries that the peer can answer in about `--pass-seconds`. The
-table gives the median of the means of the passes, with the least and greatest. A dash stands for a value that
+table gives the median of the means of the passes, with the least and greatest, and behind them the mean of the first
+queries of all, before what they read is in memory. A dash stands for a value that
 a peer does not have.
 
 simdb and the plain layout make every 10,000 insertions durable. The other peers are in memory. If a peer can
@@ -230,7 +231,8 @@ def times_cell(times):
         return "—"
     if not times["exact"]:
         return f"inexact: recall {100 * times['recall']:.1f} %"
-    return f"{number(times['median'])} ({number(times['least'])} to {number(times['greatest'])})"
+    passes = f"{number(times['least'])} to {number(times['greatest'])}; the first {number(times['first'])}"
+    return f"{number(times['median'])} ({passes})"
 
 
 def states(report):

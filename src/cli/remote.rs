@@ -354,10 +354,10 @@ pub(super) fn nobody_answers(busy: &Error) -> Failure {
         None => String::new(),
     };
     format!(
-        "{busy}{name}; it answers no commands itself: `simdb serve` and `simdb ingest` do, and so does a program that \
-         opens the database with `OpenOptions::serve(true)`; if it listens at another place, say so with `--socket PATH`; then \
-         `simdb backup` copies it while it is in use, where a copy \
-         that `cp` makes may be damaged"
+        "{busy}{name}; nobody answers commands beside it: if the process listens at another place, perhaps since the \
+         file has another name or was moved, say so with `--socket PATH`; `simdb serve`, `simdb ingest` and programs \
+         that open the database with `OpenOptions::serve(true)` listen; then `simdb backup` copies it while it is in \
+         use, where a copy that `cp` makes may be damaged"
     )
     .into()
 }

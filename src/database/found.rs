@@ -104,6 +104,13 @@ impl<T> Iterator for Found<T> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
+            if let Some(search) = &self.search
+                && let Err(error) = search.process().ensure_here()
+            {
+                self.search = None;
+                self.here = Vec::new().into_iter();
+                return Some(Err(error));
+            }
             if let Some(found) = self.here.next() {
                 return Some(Ok(found));
             }
@@ -111,10 +118,6 @@ impl<T> Iterator for Found<T> {
                 return Some(Err(error));
             }
             let search = self.search.as_mut()?;
-            if let Err(error) = search.process().ensure_here() {
-                self.search = None;
-                return Some(Err(error));
-            }
             match search.batches.as_ref().map(Receiver::recv) {
                 Some(Ok(batch)) => self.here = batch.into_iter(),
                 _ => {

@@ -89,8 +89,8 @@ impl WriteTxn {
     ///   a database that compares texts by sketches. Queries would miss it. It changes nothing.
     /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
     ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
-    /// * [`Error::Io`](crate::Error::Io) if documents that do not stay in memory cannot be written
-    ///   beside the database.
+    /// * [`Error::SpillFile`](crate::Error::SpillFile) if documents that do not stay in memory cannot be
+    ///   written beside the database.
     /// * [`Error::TooManyDocuments`](crate::Error::TooManyDocuments) after about 2^40 insertions in the
     ///   life of the database.
     /// * [`Error::TooManyScopes`](crate::Error::TooManyScopes) for a new scope after 2^24 - 2 others,
@@ -264,16 +264,17 @@ impl WriteTxn {
         Ok(known)
     }
 
-    /// Forgets all sources that were given last before a time in Unix seconds, as
+    /// Forgets all sources that were given last before a time, as
     /// [`Source::updated`](crate::source::Source::updated) tells. Their documents stay. Returns how many these were.
     ///
     /// # Errors
     ///
-    /// Those of [`forget_source`](Self::forget_source).
-    pub fn forget_sources_before(&mut self, seconds: i64) -> Result<u64> {
+    /// [`Error::NotSeconds`](crate::Error::NotSeconds), and those of [`forget_source`](Self::forget_source).
+    pub fn forget_sources_before(&mut self, time: impl Into<UnixSeconds>) -> Result<u64> {
+        let time = time.into().checked()?;
         let mut forgotten = 0;
         for source in self.writer.sources()? {
-            if source.updated() < seconds {
+            if source.updated() < time {
                 forgotten += u64::from(self.forget_source(source.name())?);
             }
         }
@@ -298,7 +299,7 @@ impl WriteTxn {
     ///
     /// After any other error, such as [`Error::Storage`](crate::Error::Storage) if the file cannot be
     /// written, it is not known whether the changes are stored. The handle may then refuse all further
-    /// changes. Close the database and open it again to find out.
+    /// changes. [`Database::reopen`](crate::Database::reopen) finds out.
     ///
     /// # Cost
     ///

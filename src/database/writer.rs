@@ -104,8 +104,8 @@ impl Writer {
     /// * [`Error::WriterClosed`] after [`close`](Self::close).
     /// * [`Error::OutcomeUnknown`] if an earlier commit or a merge could not be written. After
     ///   [`Database::reopen`](crate::Database::reopen) the writer goes on.
-    /// * [`Error::WouldDeadlock`] if this thread has a write transaction open, which the writer waits for, or
-    ///   is the writer's own.
+    /// * [`Error::WouldDeadlock`] if the queue is full and this thread has a write transaction open, which the
+    ///   writer waits for, or is the writer's own.
     ///
     /// The bounds of the document and of the policy are checked when it is decided. Their errors are in the
     /// answer.

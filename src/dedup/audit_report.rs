@@ -32,6 +32,7 @@ use crate::text::Scheme;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[must_use = "what is wrong is no error, and the report has it"]
 #[non_exhaustive]
 pub struct AuditReport {
     /// How fingerprints were made.

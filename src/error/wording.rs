@@ -257,7 +257,7 @@ impl fmt::Display for Error {
                 "the system gives no thread: let the user or the control group of this process have more (`ulimit -u`, \
                  `pids.max`), or try again later",
             ),
-            Self::Interrupted => f.write_str("it was ended before it was done, and the database is as it was"),
+            Self::Interrupted => f.write_str("it was ended before it was done"),
             Self::Verify(_) => f.write_str("a match cannot be verified"),
             Self::Corrupted(_) => f.write_str(
                 "the database file is damaged; restore a copy, or take out what is whole: `simdb salvage`",

@@ -57,6 +57,9 @@ fn not_json(text: &str, start: usize, error: &serde_json::Error) -> Reason {
         "unexpected end of hex escape" | "lone leading surrogate in hex escape" => {
             HALF_A_PAIR.to_owned()
         }
+        "trailing characters" if has_object_at(text, error.column()) => {
+            "another object begins behind the first; put each on a line of its own, say with `jq -c .`".to_owned()
+        }
         problem => match number_that_is_none(text, error.column()) {
             Some(word) => format!(
                 "`{word}` is no number of JSON; write `null` in its place (Python: `json.dumps(…, \
@@ -70,6 +73,13 @@ fn not_json(text: &str, start: usize, error: &serde_json::Error) -> Reason {
         problem,
         column: start + error.column(),
     }
+}
+
+/// Whether an object begins at a column, or behind a comma there.
+fn has_object_at(text: &str, column: usize) -> bool {
+    let rest = text.get(column.saturating_sub(1)..).unwrap_or_default();
+    let rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
+    rest.starts_with('{')
 }
 
 /// A text for a message: its beginning and its end, if it is long.

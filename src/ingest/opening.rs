@@ -16,7 +16,7 @@ use super::input::{Behind, RawContent};
 use super::options::ReadOptions;
 use super::stored_bytes::{Progress, Stored};
 use super::unpacked::{Packing, Unpacked};
-use super::unreadable::{kind_of, kind_of_wide_lines};
+use super::unreadable::{kind_of, kind_of_old_lines, kind_of_wide_lines};
 use super::warc;
 use crate::error::{Error, Result, path_name};
 use crate::files::is_named_as_packed;
@@ -338,6 +338,11 @@ impl Opener<'_> {
         };
         if format.cut() != Cut::File
             && let Some(kind) = kind_of_wide_lines(beginning)
+        {
+            return Err(not_readable(path, kind));
+        }
+        if format.cut() == Cut::Line
+            && let Some(kind) = kind_of_old_lines(beginning, format)
         {
             return Err(not_readable(path, kind));
         }

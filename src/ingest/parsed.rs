@@ -84,10 +84,13 @@ pub(super) fn parse(
     parsed.map(Some)
 }
 
-/// A line without the byte order marks before it. Where files were put together that begin with one, each leaves its
-/// own before a line.
+/// A line without the byte order marks and the zeros before it. Where files were put together that begin with a mark,
+/// each leaves its own before a line, and a loss of power leaves zeros where the next line was to begin.
 pub(crate) fn without_marks(mut line: &[u8]) -> &[u8] {
-    while let Some(rest) = line.strip_prefix(b"\xef\xbb\xbf") {
+    while let Some(rest) = line
+        .strip_prefix(b"\xef\xbb\xbf")
+        .or_else(|| line.strip_prefix(b"\0"))
+    {
         line = rest;
     }
     line

@@ -1,5 +1,7 @@
 //! Names content that cannot be read as records, and what to do with it. Knows how other kinds of files begin.
 
+use super::format::InputFormat;
+
 /// The bytes that are looked at for NUL.
 const LOOKED_AT: usize = 1024;
 
@@ -133,6 +135,24 @@ pub(super) fn kind_of_wide_lines(beginning: &[u8]) -> Option<&'static str> {
         }
         _ => wide_text(beginning),
     }
+}
+
+/// What is wrong with lines that end in carriage returns alone: all of them would be one record. So are those of
+/// Macs before 2001, and of some programs that copy tables from them.
+pub(super) fn kind_of_old_lines(beginning: &[u8], format: InputFormat) -> Option<&'static str> {
+    if beginning.contains(&b'\n') {
+        return None;
+    }
+    let mut lines = beginning.split(|&byte| byte == b'\r');
+    let second = lines.by_ref().skip(1).find(|line| !line.is_empty())?;
+    let begins_record = match format {
+        InputFormat::Jsonl => second.trim_ascii_start().starts_with(b"{"),
+        InputFormat::Tsv | InputFormat::Fingerprints => second.contains(&b'\t'),
+        _ => true,
+    };
+    begins_record.then_some(
+        "has lines that end in carriage returns alone; turn these into line feeds, say with `tr '\\r' '\\n'`",
+    )
 }
 
 /// What a text is that holds many documents in a format that is not read. The beginning of a text is enough, but of a

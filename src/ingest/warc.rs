@@ -454,6 +454,12 @@ impl<'c> Cutter<'c> {
         if may_be_record {
             return self.broken(1, NO_HEADER_END);
         }
+        if !is_record && self.content.unpack_from_here()? {
+            self.pass_over_blank_bytes()?;
+            self.is_at_part = self.content.is_at_part();
+            self.is_within_part = !self.is_at_part;
+            return self.record();
+        }
         if !is_record {
             return self.broken(0, "there is no header of a WARC record here");
         }

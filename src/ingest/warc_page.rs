@@ -39,6 +39,8 @@ pub(super) fn parse_warc(
                     .to_owned(),
             });
         }
+        // It would take the place of the whole page.
+        Some((head, _)) if head.has_part() => return Ok(None),
         Some((head, sent)) if (200..300).contains(&head.status) => (head, sent),
         Some(_) => return Ok(None),
         None if own_type.contains("application/http") && is_of_http(body) => {
@@ -80,9 +82,9 @@ pub(super) fn parse_warc(
 
 /// Whether an address is that of something a crawler notes of its work: an answer about a name, a log, or what a
 /// browser made of a page that is in the archive too. Heritrix writes `dns:` and `whois:`, wget and others
-/// `metadata:`, Browsertrix and wpull names of their own.
+/// `metadata:`, Browsertrix, wpull and the UK Web Archive names of their own.
 fn is_of_crawler(address: &[u8]) -> bool {
-    let schemes: [&[u8]; 7] = [
+    let schemes: [&[u8]; 8] = [
         b"dns:",
         b"whois:",
         b"metadata:",
@@ -90,6 +92,7 @@ fn is_of_crawler(address: &[u8]) -> bool {
         b"urn:textfinal:",
         b"urn:pageinfo:",
         b"urn:x-wpull:",
+        b"onreadydom:",
     ];
     schemes.iter().any(|scheme| {
         let beginning = address.get(..scheme.len());
@@ -209,6 +212,18 @@ fn parse_lenient_time(text: &str) -> Option<i64> {
     Some(seconds_in_utc(time))
 }
 
+/// Whether a field `Content-Range` tells that all is there: `bytes 0-99/100`.
+fn is_of_all(range: &str) -> bool {
+    let of_bytes = range.trim().strip_prefix("bytes");
+    let parts = of_bytes.and_then(|range| range.trim().split_once('/'));
+    let Some((part, all)) = parts else {
+        return false;
+    };
+    let last = part.strip_prefix("0-").and_then(|last| last.parse().ok());
+    let all = all.parse().ok();
+    last.and_then(|last: u64| last.checked_add(1)) == all && all.is_some()
+}
+
 /// Takes a number of so many digits.
 fn number(rest: &mut &str, digits: usize) -> Option<i16> {
     let (number, behind) = rest.split_at_checked(digits)?;
@@ -250,7 +265,8 @@ impl<'b> Head<'b> {
 
     /// The fields that are kept, and the most of them, and of the words of a list. A head of millions is no head of a
     /// page.
-    const NAMES: [&'static str; 4] = [
+    const NAMES: [&'static str; 5] = [
+        "content-range",
         "content-type",
         "content-encoding",
         "transfer-encoding",
@@ -304,6 +320,11 @@ impl<'b> Head<'b> {
             let value = line[colon + 1..].trim_ascii();
             self.fields.push((name, Cow::Borrowed(value)));
         }
+    }
+
+    /// Whether the answer has a part of a page and not all of it (RFC 9110, 15.3.7).
+    fn has_part(&self) -> bool {
+        self.status == 206 && !self.values("content-range").any(|range| is_of_all(&range))
     }
 
     /// Whether another head may follow in place of a page: this one is interim (RFC 9110, 15.2), or that of a proxy
@@ -568,5 +589,30 @@ mod tests {
         }
         let page = parse("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>words");
         assert!(matches!(page, Ok(Some(_))));
+    }
+
+    /// A part took the place of the whole page.
+    #[test]
+    fn a_part_of_a_page_is_no_page() {
+        let is_page = |range: &str| {
+            let head = "WARC/1.0\r\nWARC-Type: response\r\nContent-Type: application/http\r\n\r\n";
+            let answer = "HTTP/1.1 206 Partial Content\r\nContent-Type: text/html\r\n";
+            let record = format!("{head}{answer}{range}\r\n\r\n<p>words");
+            let parsed = parse_warc(record.as_bytes(), 1 << 20, false);
+            parsed.is_ok_and(|page| page.is_some())
+        };
+        assert!(is_page("Content-Range: bytes 0-7/8"));
+        assert!(is_page("content-range:bytes  0-7/8"));
+        for range in [
+            "bytes 1-7/8",
+            "bytes 0-6/8",
+            "bytes 0-7/*",
+            "bytes */8",
+            "",
+            "0-7/8",
+        ] {
+            assert!(!is_page(&format!("Content-Range: {range}")), "{range}");
+        }
+        assert!(!is_page("Server: a"));
     }
 }

@@ -38,7 +38,8 @@ use crate::store::caught;
 const BYTES_TOGETHER: i64 = 32 << 20;
 
 /// What is said of a file that cannot be understood.
-const DAMAGED: &str = "it is damaged, not whole, or no Parquet file; make it again";
+const DAMAGED: &str =
+    "it is damaged, not whole, or no Parquet file, or has encrypted columns; make it again";
 
 /// The Parquet files that paths stand for. A directory stands for the files in it and in its directories that end in
 /// `.parquet`, in the order of their names. Spark hides other files by `_` and `.` in front of their names, but not

@@ -234,13 +234,18 @@ impl Form {
     fn takes(self, column: &ArrayRef, row: usize) -> bool {
         let kind = column.data_type();
         match self {
-            _ if column.is_null(row) => false,
+            _ if is_null(column, row) => false,
             Self::Text => is_key(kind) || matches!(kind, DataType::Timestamp(..)),
             Self::Uuid => is_text(kind),
             // Programs without null write this in its place.
             Self::Value => !float_of(column, row).is_some_and(f64::is_nan),
         }
     }
+}
+
+/// Whether a row has no value. All of a column of the type null have none, though it has no list of them.
+fn is_null(column: &ArrayRef, row: usize) -> bool {
+    column.data_type() == &DataType::Null || column.is_null(row)
 }
 
 /// Refuses columns of which each row would be rejected for the same reason.
@@ -398,7 +403,7 @@ fn write_uuid(bytes: &[u8], line: &mut impl Write) -> io::Result<()> {
 /// Writes a value as JSON has it. One of a type that JSON does not have becomes an empty object, which is refused where
 /// the value is needed.
 fn write_value(column: &ArrayRef, row: usize, line: &mut impl Write) -> io::Result<()> {
-    if column.is_null(row) {
+    if is_null(column, row) {
         return line.write_all(b"null");
     }
     if let Some(number) = whole_of(column, row) {

@@ -31,7 +31,7 @@ pub(crate) struct Kept<T> {
 
 /// On other systems, nothing is inherited.
 #[cfg(not(unix))]
-trait AsFd {}
+pub(crate) trait AsFd {}
 
 #[cfg(not(unix))]
 impl<T> AsFd for T {}

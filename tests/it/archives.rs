@@ -1166,3 +1166,55 @@ fn real_archives_are_read() -> TestResult {
     }
     Ok(())
 }
+
+/// Behind the first record that was packed otherwise, all was lost without a word.
+#[test]
+fn an_archive_may_be_put_together_of_plain_and_packed_ones() -> TestResult {
+    let folder = Folder::new()?;
+    let page = |number: usize| {
+        let address = format!("http://a/{number}");
+        let page = format!("<p>{WORDS} {}", format!("page{number} ").repeat(30));
+        response(&address, "Content-Type: text/html", page.as_bytes())
+    };
+    type Pack = fn(&[u8]) -> io::Result<Vec<u8>>;
+    let packs: [Pack; 3] = [
+        |bytes| Ok(bytes.to_vec()),
+        gzip,
+        |bytes| zstd::encode_all(bytes, 1),
+    ];
+    for order in [[0, 1, 2], [0, 2, 0], [1, 0, 1], [2, 1, 0], [0, 1, 0]] {
+        let mut archive = Vec::new();
+        for (part, &pack) in order.iter().enumerate() {
+            // Two records share a part.
+            for number in 0..3 {
+                let number = part * 6 + number * 2;
+                let records = [page(number), page(number + 1)].concat();
+                archive.extend(packs[pack](&records)?);
+            }
+        }
+        let name = format!("mixed{}{}{}.warc", order[0], order[1], order[2]);
+        let path = folder.file(&name, &archive)?;
+        let database = folder.path(&format!("{name}.simdb"));
+        let ingested = run!("ingest", &database, &path).expect(0);
+        assert!(
+            ingested.out.contains("18 inserted"),
+            "{order:?} {}",
+            ingested.out
+        );
+        // Reading goes on where it has stopped.
+        let grown = [archive, packs[order[2]](&page(77))?].concat();
+        folder.file(&name, &grown)?;
+        let ingested = run!("ingest", &database, &path).expect(0);
+        assert!(
+            ingested.out.contains("1 inserted"),
+            "{order:?} {}",
+            ingested.out
+        );
+        let cleaned = folder.path(&format!("{name}.clean.warc"));
+        let out = run!("dedup", &path, "--output", &cleaned).expect(0).out;
+        assert!(out.contains("19 kept"), "{order:?} {out}");
+        let kept = run!("ingest", folder.path(&format!("{name}.2.simdb")), &cleaned).expect(0);
+        assert!(kept.out.contains("19 inserted"), "{order:?} {}", kept.out);
+    }
+    Ok(())
+}

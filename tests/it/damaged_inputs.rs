@@ -282,3 +282,65 @@ fn a_window_of_zstd_is_bounded_and_a_limit_is_no_damage() -> TestResult {
     );
     Ok(())
 }
+
+/// They were one record, and the rest of the file was part of its text.
+#[test]
+fn lines_that_end_in_carriage_returns_alone_are_refused() -> TestResult {
+    let folder = Folder::new()?;
+    let cases = [
+        ("a.tsv", "1\tone text\r2\tanother text\r", "auto"),
+        ("b.tsv", "1\tone text\r\r2\tanother text", "tsv"),
+        (
+            "c.jsonl",
+            "{\"text\": \"one\"}\r{\"text\": \"two\"}\r",
+            "auto",
+        ),
+        ("d.txt", "one\rtwo\r", "lines"),
+    ];
+    for (name, lines, format) in cases {
+        let input = folder.file(name, lines.as_bytes())?;
+        let database = folder.path(&format!("{name}.simdb"));
+        let refused = run!("ingest", &database, &input, "--input-format", format).expect(2);
+        assert!(refused.err.contains("tr '\\r' '\\n'"), "{}", refused.err);
+    }
+    for (name, lines, format) in [
+        ("e.tsv", "1\tone text\rof two lines\r", "auto"),
+        ("f.jsonl", "{\"text\":\r\"one\"}", "auto"),
+        ("g.txt", "one\r", "lines"),
+        ("h.txt", "one\rtwo\r\nthree", "lines"),
+    ] {
+        let input = folder.file(name, lines.as_bytes())?;
+        let database = folder.path(&format!("{name}.simdb"));
+        run!("ingest", &database, &input, "--input-format", format).expect(0);
+    }
+    Ok(())
+}
+
+/// The key of a line of a table had 512 of them, and a line of JSON was rejected.
+#[test]
+fn zeros_before_a_line_are_passed_over() -> TestResult {
+    let folder = Folder::new()?;
+    let zeros = "\0".repeat(512);
+    let table = format!("1\tone text\n{zeros}2\tanother text\n");
+    let lines = format!("{{\"id\":1,\"text\":\"one\"}}\n{zeros}{{\"id\":2,\"text\":\"two\"}}\n");
+    for (name, content) in [("a.tsv", table), ("b.jsonl", lines)] {
+        let input = folder.file(name, content.as_bytes())?;
+        let database = folder.path(&format!("{name}.simdb"));
+        let read = run!("ingest", &database, &input).expect(0);
+        assert!(read.out.contains("2 inserted"), "{}", read.out);
+        run!("get", &database, "2").expect(0);
+    }
+    Ok(())
+}
+
+#[test]
+fn several_objects_in_a_line_are_told() -> TestResult {
+    let folder = Folder::new()?;
+    for between in ["", " ", ", "] {
+        let line = format!("{{\"text\":\"one\"}}{between}{{\"text\":\"two\"}}");
+        let input = folder.file("a.jsonl", line.as_bytes())?;
+        let refused = run!("ingest", folder.path("d.simdb"), &input).expect(2);
+        assert!(refused.err.contains("jq -c ."), "{}", refused.err);
+    }
+    Ok(())
+}

@@ -1009,3 +1009,24 @@ fn a_pipe_is_not_imported_and_no_output() -> TestResult {
     }
     Ok(())
 }
+
+/// Each row was rejected: a column of which a table of Python knows nothing has no type but null.
+#[test]
+fn a_column_of_nulls_counts_as_absent() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("a.parquet");
+    for name in ["seen", "rank", "repeats", "scope", "key", "payload"] {
+        let nulls: ArrayRef = Arc::new(arrow_array::NullArray::new(4));
+        let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..4).map(text)));
+        write(
+            &path,
+            vec![("text", texts), (name, nulls)],
+            Compression::UNCOMPRESSED,
+        )?;
+        let database = folder.path(&format!("{name}.simdb"));
+        let mut read = simdb();
+        let read = run_with_input(read.arg("ingest").arg(&database).arg(&path), b"")?.expect(0);
+        assert!(!read.out.contains("rejected"), "{name}: {}", read.out);
+    }
+    Ok(())
+}

@@ -27,6 +27,7 @@ use crate::error::{Error, Result};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use = "damage is no error, and the report has it"]
 #[non_exhaustive]
 pub struct CheckReport {
     /// The number of documents that were checked. 0 if damage kept them from being counted.

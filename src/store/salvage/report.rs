@@ -27,6 +27,7 @@ use std::ops::Range;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use = "what is missing is no error, and the report has it"]
 #[non_exhaustive]
 pub struct SalvageReport {
     /// The number of documents that the new database has.

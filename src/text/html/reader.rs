@@ -53,6 +53,8 @@ pub(super) struct Reader<'a, T> {
     has_frames: bool,
     /// Templates that are open.
     templates: usize,
+    /// The letters of the element that floats and was opened last.
+    letters_of_float: Option<usize>,
 }
 
 impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
@@ -74,6 +76,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             may_have_frames: true,
             has_frames: false,
             templates: 0,
+            letters_of_float: None,
         }
     }
 
@@ -103,6 +106,9 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             let top = self.open.top();
             let is_html = top.space == Space::Html || top.integration != Integration::None;
             let without_nul = is_html && nul == Nul::InData;
+            if let Some(letters) = &mut self.letters_of_float {
+                *letters += letters_of(text);
+            }
             self.pieces.text(text, without_nul, shown.is_preformatted);
         } else if shown.by_attribute {
             self.pieces.pass_over(text);
@@ -156,6 +162,13 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         };
         let special = integration != Integration::None
             || (space, tag.name) == (Space::MathMl, ANNOTATION_XML);
+        // One that has a place of its own begins a line.
+        if (space, tag.name) == (Space::Svg, TSPAN)
+            && tag.attributes.has(Flag::X)
+            && tag.attributes.has(Flag::Line)
+        {
+            self.separate_words(Gap::Box);
+        }
         let traits = if special {
             Traits::default().with(Trait::Special)
         } else {
@@ -181,9 +194,11 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
     /// An element of HTML, with what it says of being shown.
     fn element(&self, tag: &Tag<'_>, traits: Traits) -> Element {
         let own = Showing::html(tag, traits, self.hiding);
+        let is_laid_out = self.open.top().own.has_blocks;
+        let laid_out = if is_laid_out { Gap::Block } else { Gap::None };
         Element {
             own,
-            gap: own.gap.max(Gap::from(traits)),
+            gap: own.gap.max(Gap::from(traits)).max(laid_out),
             ..Element::html(tag.name, traits)
         }
     }
@@ -208,6 +223,11 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             element.space == Space::Html && self.also_hidden.contains(&element.name);
         if !(self.open.shown().displayed && element.own.displayed) {
             element.gap = Gap::None;
+            element.own.floats = false;
+        }
+        if element.own.floats {
+            self.pieces.gap(Gap::Block);
+            self.letters_of_float = Some(0);
         }
         element.own.by_attribute = !is_also_hidden && is_hidden_by_attribute(&element);
         element.own.has_content &= !is_also_hidden;
@@ -221,6 +241,12 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             return;
         };
         self.templates -= usize::from(element.name == TEMPLATE);
+        if element.own.floats {
+            let letters = self.letters_of_float.take();
+            if letters.is_none_or(|letters| letters > MOST_OF_INITIAL) {
+                self.pieces.gap(Gap::Block);
+            }
+        }
         self.pieces.gap(element.gap);
     }
 
@@ -507,6 +533,15 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
         self.open.take_away(index, block);
     }
+}
+
+/// What floats at the beginning of a word: its first letter, perhaps with a quotation mark.
+const MOST_OF_INITIAL: usize = 2;
+
+/// The characters of a text that are no white space.
+fn letters_of(text: &[u8]) -> usize {
+    let is_letter = |byte: &&u8| **byte & 0xC0 != 0x80 && !byte.is_ascii_whitespace();
+    text.iter().filter(is_letter).count()
 }
 
 /// Whether MathML has HTML in this annotation.

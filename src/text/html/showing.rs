@@ -33,6 +33,10 @@ pub(super) struct Showing {
     pub(super) has_content: bool,
     /// What its style makes of it that separates words.
     pub(super) gap: Gap,
+    /// Whether it floats. A letter that floats begins a word.
+    pub(super) floats: bool,
+    /// Whether its style lays out each element in it as a block.
+    pub(super) has_blocks: bool,
     /// Whether the box can be seen. In a box that cannot be seen, another one may be seen.
     pub(super) visible: Option<bool>,
     /// Whether text in it is drawn. In SVG, only that of `text` and what is in it is.
@@ -50,6 +54,8 @@ impl Default for Showing {
             displayed: true,
             has_content: true,
             gap: Gap::None,
+            floats: false,
+            has_blocks: false,
             visible: None,
             drawn: None,
             is_preformatted: false,
@@ -117,6 +123,8 @@ impl Showing {
         };
         let style = Style::parse(&style);
         self.gap = style.gap;
+        self.floats = style.floats;
+        self.has_blocks = style.has_blocks;
         if hiding == Hiding::ByAttributes && !attributes.has(Flag::Revealed) {
             self.displayed = style.displayed.unwrap_or(self.displayed);
             self.visible = style.visible.or(self.visible);
@@ -176,6 +184,9 @@ struct Style {
     visible: Option<bool>,
     /// Whether the box is a block, and so separates words.
     gap: Gap,
+    floats: bool,
+    /// Whether each element in it is a block.
+    has_blocks: bool,
 }
 
 impl Style {
@@ -191,6 +202,8 @@ impl Style {
         let mut displayed = Property::UNSAID;
         let mut content = Property::UNSAID;
         let mut visible = Property::UNSAID;
+        let mut position = Property::UNSAID;
+        let mut float = Property::UNSAID;
         for declaration in Declarations(style) {
             let Some(colon) = declaration.iter().position(|&byte| byte == b':') else {
                 continue;
@@ -203,10 +216,17 @@ impl Style {
                 content.declare(value, is_visible);
             } else if name.eq_ignore_ascii_case(b"visibility") {
                 visible.declare(value, is_visible);
+            } else if name.eq_ignore_ascii_case(b"position") {
+                position.declare(value, is_out_of_line);
+            } else if name.eq_ignore_ascii_case(b"float") {
+                float.declare(value, is_float);
             }
         }
         let is_content_hidden = content.value == Some(false);
-        let (is_displayed, gap) = displayed.value.unzip();
+        let (is_displayed, display) = displayed.value.unzip();
+        let display = display.unwrap_or(Display::Inline);
+        let is_out_of_line = position.value == Some(true);
+        let is_block = display == Display::Block || display == Display::Blocks || is_out_of_line;
         Self {
             displayed: if is_content_hidden {
                 Some(false)
@@ -214,7 +234,9 @@ impl Style {
                 is_displayed
             },
             visible: visible.value,
-            gap: gap.unwrap_or(Gap::None),
+            gap: if is_block { Gap::Block } else { Gap::None },
+            floats: float.value == Some(true) && !is_out_of_line,
+            has_blocks: matches!(display, Display::Blocks | Display::InlineBlocks),
         }
     }
 }
@@ -254,35 +276,65 @@ impl<T> Property<T> {
     }
 }
 
-/// Whether there is a box, and what it separates. A value that nobody knows says nothing.
-fn display(value: &[u8]) -> Option<(bool, Gap)> {
-    const KNOWN: [(&str, Gap); 15] = [
-        ("-moz-", Gap::None),
-        ("-ms-", Gap::None),
-        ("-webkit-", Gap::None),
-        ("block", Gap::Block),
-        ("contents", Gap::None),
-        ("flex", Gap::Block),
-        ("flow", Gap::Block),
-        ("grid", Gap::Block),
-        ("inherit", Gap::None),
-        ("initial", Gap::None),
-        ("inline", Gap::None),
-        ("list-item", Gap::Block),
-        ("ruby", Gap::None),
-        ("table", Gap::Block),
-        ("unset", Gap::None),
+/// How a box and the elements in it are laid out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Display {
+    Inline,
+    Block,
+    /// A block of blocks.
+    Blocks,
+    /// Blocks in a box that stands in a line.
+    InlineBlocks,
+}
+
+/// Whether there is a box, and how it is laid out. A value that nobody knows says nothing.
+fn display(value: &[u8]) -> Option<(bool, Display)> {
+    const KNOWN: [(&str, Display); 17] = [
+        ("-moz-", Display::Inline),
+        ("-ms-", Display::Inline),
+        ("-webkit-", Display::Inline),
+        ("block", Display::Block),
+        ("contents", Display::Inline),
+        ("flex", Display::Blocks),
+        ("flow", Display::Block),
+        ("grid", Display::Blocks),
+        ("inherit", Display::Inline),
+        ("initial", Display::Inline),
+        ("inline-flex", Display::InlineBlocks),
+        ("inline-grid", Display::InlineBlocks),
+        ("inline", Display::Inline),
+        ("list-item", Display::Block),
+        ("ruby", Display::Inline),
+        ("table", Display::Block),
+        ("unset", Display::Inline),
     ];
     if value == b"none" {
-        return Some((false, Gap::None));
+        return Some((false, Display::Inline));
     }
     let mut known = KNOWN.iter();
-    let (_, gap) = known.find(|(known, _)| {
+    let (_, display) = known.find(|(known, _)| {
         let rest = value.strip_prefix(known.as_bytes());
         let ends_there = |rest: &[u8]| matches!(rest.first(), None | Some(b'-' | b' '));
         rest.is_some_and(|rest| known.ends_with('-') || ends_there(rest))
     })?;
-    Some((true, *gap))
+    Some((true, *display))
+}
+
+/// Whether a box is taken out of its line. Then it is a block (CSS 2.1, 9.7).
+fn is_out_of_line(value: &[u8]) -> Option<bool> {
+    match value {
+        b"absolute" | b"fixed" => Some(true),
+        b"static" | b"relative" | b"sticky" | b"initial" => Some(false),
+        _ => None,
+    }
+}
+
+fn is_float(value: &[u8]) -> Option<bool> {
+    match value {
+        b"left" | b"right" | b"inline-start" | b"inline-end" => Some(true),
+        b"none" | b"initial" => Some(false),
+        _ => None,
+    }
 }
 
 fn is_visible(value: &[u8]) -> Option<bool> {

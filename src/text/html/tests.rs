@@ -25,6 +25,54 @@ fn blocks_separate_words_and_inline_elements_do_not() {
     );
 }
 
+/// Texts of such pages were one giant word, or lines of a few.
+#[test]
+fn what_a_style_makes_a_block_separates_words() {
+    for (page, text) in [
+        (
+            "a<span style='position:absolute'>one</span><span style='position: fixed'>two</span>b",
+            "a one two b",
+        ),
+        ("a<span style='position:relative'>one</span>b", "aoneb"),
+        (
+            "<span style='float:left'>one</span><span style='float:right'>two</span>b",
+            "one two b",
+        ),
+        ("<p><span style='float:left'>O</span>nce", "Once"),
+        (
+            "<p><span style='float:left'>\u{201c}O</span>nce",
+            "\u{201c}Once",
+        ),
+        ("a<b style='float:none'>b</b>", "ab"),
+        (
+            "<b style='float:left'><i style='float:left'>a</i>bc</b>d",
+            "abc d",
+        ),
+        (
+            "<p>a<span style='display:flex'><b>one</b>two<i>three<u>four</u></i></span>b",
+            "a one two threefour b",
+        ),
+        (
+            "a<span style='display:inline-grid'><b>one</b><b>two</b></span>b",
+            "a one two b",
+        ),
+        (
+            "a<span style='display:inline'><b>one</b><b>two</b></span>b",
+            "aonetwob",
+        ),
+    ] {
+        assert_eq!(words(page), text, "{page}");
+    }
+}
+
+/// Lines of a label were glued.
+#[test]
+fn text_of_svg_with_a_place_of_its_own_is_a_line() {
+    let page = "<svg><text><tspan x=0 y=0>The council</tspan><tspan x=0 dy=1em>voted on \
+                Mon</tspan><tspan dx=2>day</tspan><tspan x=9> </tspan>";
+    assert_eq!(words(page), "The council voted on Monday");
+}
+
 #[cfg(feature = "ingest")]
 #[test]
 fn paragraphs_are_blocks_whatever_the_lines_of_the_page_are() {

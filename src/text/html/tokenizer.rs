@@ -12,9 +12,10 @@ use super::names::{Name, names};
 use super::references::{self, Characters, Within};
 
 names! {
-    CLASS = "class", COLOR = "color", DATA = "data", DISPLAY = "display", ENCODING = "encoding", FACE = "face", HIDDEN = "hidden", ID = "id",
+    CLASS = "class", COLOR = "color", DATA = "data", DISPLAY = "display", DY = "dy", ENCODING = "encoding", FACE = "face", HIDDEN = "hidden", ID = "id",
     HREF = "href", OPEN = "open", POPOVER = "popover", SCRIPT = "script", SHADOW_ROOT = "shadowrootmode",
-    SIZE = "size", STYLE = "style", TYPE = "type", XLINK_HREF = "xlink:href",
+    SIZE = "size", STYLE = "style", TYPE = "type", X = "x", XLINK_HREF = "xlink:href",
+    Y = "y",
 }
 
 /// A token of a page.
@@ -472,7 +473,7 @@ fn script_end(content: &[u8]) -> usize {
 #[derive(Default)]
 pub(super) struct Attributes<'a> {
     /// A bit for each flag.
-    flags: u8,
+    flags: u16,
     style: Option<&'a [u8]>,
     encoding: Option<&'a [u8]>,
     shadow_root: Option<&'a [u8]>,
@@ -493,6 +494,10 @@ pub(super) enum Flag {
     Href,
     /// `data`: what an object shows in place of its content.
     Data,
+    /// `x`, where a text of SVG begins in its line.
+    X,
+    /// `y` or `dy`, with which a text of SVG leaves its line.
+    Line,
     /// `color`, `face` or `size`, with which a `font` ends SVG and MathML.
     Font,
     /// A name by which what is hidden at first is shown all the same: a part of a page of React that comes late, or
@@ -522,6 +527,8 @@ impl<'a> Attributes<'a> {
             OPEN => self.set(Flag::Open),
             HREF | XLINK_HREF => self.set(Flag::Href),
             DATA => self.set(Flag::Data),
+            X => self.set(Flag::X),
+            Y | DY => self.set(Flag::Line),
             COLOR | FACE | SIZE => self.set(Flag::Font),
             ID if is_late_part(value) => self.set(Flag::Revealed),
             CLASS if value.starts_with(b"mwe-math-mathml-a11y") => self.set(Flag::Revealed),
@@ -535,11 +542,11 @@ impl<'a> Attributes<'a> {
     }
 
     fn set(&mut self, flag: Flag) {
-        self.flags |= 1 << flag as u8;
+        self.flags |= 1 << flag as u16;
     }
 
     pub(super) fn has(&self, flag: Flag) -> bool {
-        self.flags >> flag as u8 & 1 == 1
+        self.flags >> flag as u16 & 1 == 1
     }
 
     /// Whether an attribute has one of these values.

@@ -50,13 +50,15 @@ def kind(character):
 
 def is_lost(mark, letter):
     of_i, of_ra = letter in ("i", "j") and mark == "\u0307", letter == "\u0930" and mark == "\u093c"
-    return of_i or of_ra or "\u0370" <= letter <= "\u03ff" and mark in LOST_ON_GREEK
+    of_ie = letter == "\u0435" and mark == "\u0308"
+    return of_i or of_ra or of_ie or "\u0370" <= letter <= "\u03ff" and mark in LOST_ON_GREEK
 
 
 def folded(piece):
     """A piece of a text without characters that the version of Unicode does not have."""
     letter, result, before = "", "", ""
-    for character in unicodedata.normalize("NFKD", "".join(c for c in piece if not properties(c) & DROPPED)):
+    seen = re.sub("(?<=[0-9])([¼-¾⅐-⅟↉])", r" \1", "".join(c for c in piece if not properties(c) & DROPPED))
+    for character in unicodedata.normalize("NFKD", seen):
         if properties(character) & DROPPED:
             continue
         before, behind = character, before
