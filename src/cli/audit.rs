@@ -3,22 +3,21 @@
 
 use std::path::PathBuf;
 
+use serde_json::{Map, Value, json};
+
+use super::answer::{Answer, CommandResult};
+use super::arguments::{BoundArguments, Given as _, Reading};
+use super::commands::{Command, version};
+use super::console::Console;
+use super::dedup::Steps;
+use super::escaping::printable;
+use super::output::{Output, name_fields};
 use crate::dedup::{
     Audit, AuditFault, AuditReport, AuditVerdict, DedupEvent, FaultKind, InputRecords, KeptPair,
     ListedRecord,
 };
 use crate::plural::counted;
 use crate::{Near, Scheme, SketchSize, Survivor};
-use serde_json::{Map, Value, json};
-
-use super::answer::{Answer, CommandResult};
-use super::arguments::{BoundArguments, Given as _, Reading};
-use super::commands::Command;
-use super::commands::version;
-use super::console::Console;
-use super::dedup::Steps;
-use super::escaping::printable;
-use super::output::{Output, name_fields};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {

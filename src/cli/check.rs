@@ -1,14 +1,13 @@
 //! `simdb check`: checks every invariant of a database.
 
-use crate::inspect::{CheckReport, Problem};
-use crate::plural::counted;
-use crate::{Database, Error};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult, with_causes};
 use super::output::Output;
-use super::verbs::Opening;
-use super::verbs::{LiveDatabase, Verb};
+use super::verbs::{LiveDatabase, Opening, Verb};
+use crate::inspect::{CheckReport, Problem};
+use crate::plural::counted;
+use crate::{Database, Error};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {

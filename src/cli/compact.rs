@@ -2,17 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::plural::counted;
-use crate::{CreateOptions, Database, Error, Snapshot};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::named_file;
 use super::output::Output;
-use super::output_files::are_same_file;
-use super::output_files::{StandingDatabase, print_complete};
-use super::verbs::Opening;
-use super::verbs::{LiveDatabase, Verb};
+use super::output_files::{StandingDatabase, are_same_file, print_complete};
+use super::verbs::{LiveDatabase, Opening, Verb};
+use crate::plural::counted;
+use crate::{CreateOptions, Database, Error, Snapshot};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {

@@ -4,11 +4,8 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 
-use crate::plural::counted;
-use crate::{Database, DeletionEvent, Duplicate, Error, Expiry};
-use serde_json::{Value, json};
-
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
+use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::BoundArguments;
@@ -17,8 +14,9 @@ use super::console::LongSearch;
 use super::escaping::printable;
 use super::output::{Output, key_fields, name_fields};
 use super::times::time;
-use super::verbs::Opening;
-use super::verbs::{LiveDatabase, Verb};
+use super::verbs::{LiveDatabase, Opening, Verb};
+use crate::plural::counted;
+use crate::{Database, DeletionEvent, Duplicate, Error, Expiry};
 
 /// The scope of documents that are removed. The empty one is that of all documents without a scope, which nobody means
 /// whose variable is not set.

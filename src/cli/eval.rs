@@ -3,13 +3,6 @@
 
 use std::path::PathBuf;
 
-use crate::Fingerprint;
-use crate::eval::{
-    Band, Corpus, Curve, EstimateError, Judgements, Labels, MethodName, Point, Settings, Yardstick,
-    plot, plot_over_distance,
-};
-use crate::ingest::Records;
-use crate::plural::counted;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
@@ -17,9 +10,15 @@ use super::arguments::{Reading, named_file};
 use super::commands::Command;
 use super::console::Console;
 use super::output::Output;
-use super::output_files::WholeFile;
-use super::output_files::are_same_file;
+use super::output_files::{WholeFile, are_same_file};
 use super::rejections;
+use crate::Fingerprint;
+use crate::eval::{
+    Band, Corpus, Curve, EstimateError, Judgements, Labels, MethodName, Point, Settings, Yardstick,
+    plot, plot_over_distance,
+};
+use crate::ingest::Records;
+use crate::plural::counted;
 
 #[derive(clap::Args)]
 #[command(

@@ -3,9 +3,6 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use crate::ingest::{Fingerprinting, ReadOptions, Record};
-use crate::plural::counted;
-use crate::{CreateOptions, Database, Document, Error, PairEvent, PairPosition, Snapshot, Unit};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -16,8 +13,10 @@ use super::output::{Output, name_fields};
 use super::output_files::ensure_replaceable;
 use super::pair_output::{PairArguments, PairLines, Sides, Sink};
 use super::rejections;
-use super::verbs::Opening;
-use super::verbs::{LiveDatabase, Verb};
+use super::verbs::{LiveDatabase, Opening, Verb};
+use crate::ingest::{Fingerprinting, ReadOptions, Record};
+use crate::plural::counted;
+use crate::{CreateOptions, Database, Document, Error, PairEvent, PairPosition, Snapshot, Unit};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {

@@ -4,24 +4,23 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::ingest::{Fingerprinting, InputFormat, Record, Records, Rejected};
-use crate::{
-    Database, Document, Error, Fingerprint, Matches, Order, Query, Scheme, Sketch, SketchSize,
-    Snapshot, TextMeasure, Unit,
-};
 use serde_json::Value;
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{NearArguments, Reading};
 use super::console::Console;
 use super::escaping::printable;
-use super::match_list::MatchList;
-use super::match_list::print_explanation;
+use super::match_list::{MatchList, print_explanation};
 use super::output::{Output, add_fingerprint, key_fields};
 use super::rejections;
 use super::units::count;
 use super::verbs::{LiveDatabase, Verb};
 use super::verification::{Verification, VerifyArguments};
+use crate::ingest::{Fingerprinting, InputFormat, Record, Records, Rejected};
+use crate::{
+    Database, Document, Error, Fingerprint, Matches, Order, Query, Scheme, Sketch, SketchSize,
+    Snapshot, TextMeasure, Unit,
+};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {

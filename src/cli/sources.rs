@@ -2,18 +2,17 @@
 
 use std::ffi::OsString;
 
-use crate::Database;
-use crate::ingest::Totals;
-use crate::plural::counted;
-use crate::source::Source;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
 use super::escaping::printable;
 use super::output::{Output, name_fields};
 use super::times::time;
-use super::verbs::Opening;
-use super::verbs::{LiveDatabase, Verb};
+use super::verbs::{LiveDatabase, Opening, Verb};
+use crate::Database;
+use crate::ingest::Totals;
+use crate::plural::counted;
+use crate::source::Source;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {

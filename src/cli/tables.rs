@@ -2,9 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::parquet::{Export, Import};
-use crate::plural::counted;
-use crate::{Database, Error, Scheme};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult, Failure};
@@ -14,8 +11,10 @@ use super::output::Output;
 use super::output_files::ensure_replaceable;
 use super::stats::stats_object;
 use super::units;
-use super::verbs::Opening;
-use super::verbs::{LiveDatabase, Verb};
+use super::verbs::{LiveDatabase, Opening, Verb};
+use crate::parquet::{Export, Import};
+use crate::plural::counted;
+use crate::{Database, Error, Scheme};
 
 #[derive(clap::Args)]
 pub(super) struct ImportArguments {

@@ -8,10 +8,6 @@ mod check_sketches_tests;
 mod check_tests;
 mod clusters;
 mod crowding;
-#[expect(
-    clippy::module_inception,
-    reason = "the folder is named after what it shows first"
-)]
 mod database;
 mod dense;
 #[cfg(test)]

@@ -25,10 +25,6 @@ mod audit;
 mod audit_report;
 mod balance;
 mod claims;
-#[expect(
-    clippy::module_inception,
-    reason = "the folder is named after what it shows first"
-)]
 mod dedup;
 mod events;
 #[cfg(all(unix, feature = "cli", any(test, fuzzing)))]

@@ -20,13 +20,14 @@ use crate::files::{
     make_directory, remove, remove_directory, rename, replace, sync_directory, sync_file,
 };
 use crate::ingest::{RecordId, Records, StoredRecords};
+use crate::process::Process;
 
 /// The folder, and the state in it.
 pub(super) struct Work {
     folder: PathBuf,
     pub(super) state: State,
     /// Keeps other runs from the folder.
-    _lock: Option<File>,
+    _lock: Option<FolderLock>,
 }
 
 /// How far a run is.
@@ -405,14 +406,33 @@ fn remove_beginnings(folder: &Path) -> io::Result<()> {
 /// # Errors
 ///
 /// Another run is at work in it.
-fn lock_of(folder: &Path) -> Result<Option<File>> {
+fn lock_of(folder: &Path) -> Result<Option<FolderLock>> {
     let Ok(opened) = File::open(folder) else {
         return Ok(None);
     };
     match opened.try_lock() {
-        Ok(()) => Ok(Some(opened)),
+        Ok(()) => Ok(Some(FolderLock {
+            folder: opened,
+            process: Process::here(),
+        })),
         Err(TryLockError::WouldBlock) => Err(Error::output(folder, AT_WORK)),
         Err(TryLockError::Error(_)) => Ok(None),
+    }
+}
+
+/// The lock of a folder. To close it would not do: a process that was forked from this one has the folder open too,
+/// until it runs another program.
+struct FolderLock {
+    folder: File,
+    process: Process,
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        if self.process.is_here() {
+            // A system that cannot do that has not locked it.
+            _ = self.folder.unlock();
+        }
     }
 }
 

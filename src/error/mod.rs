@@ -1,9 +1,5 @@
 //! What can go wrong, and how it is said.
 
-#[expect(
-    clippy::module_inception,
-    reason = "the folder is named after what it shows first"
-)]
 mod error;
 mod wording;
 

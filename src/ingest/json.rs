@@ -10,8 +10,7 @@ use serde_json::value::RawValue;
 
 use super::options::ReadOptions;
 use super::page::{Said, content as content_of_page};
-use super::parsed::{Content, Parsed, utf8};
-use super::parsed::{other_meaning, parse_rfc3339};
+use super::parsed::{Content, Parsed, other_meaning, parse_rfc3339, utf8};
 use super::rejected::Reason;
 use crate::document::Document;
 use crate::sketch::Sketch;

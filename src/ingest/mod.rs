@@ -78,12 +78,14 @@ pub(crate) use {
     format::Cut,
     input::Input,
     numbered_key::{NumberedKey, RecordId},
-    parsed::{other_meaning, without_marks},
+    parsed::without_marks,
     stored_bytes::Stop,
     stored_records::StoredRecords,
     text_lines::TextLines,
     unpacked::Packing,
 };
 
+#[cfg(feature = "cli")]
+pub(crate) use parsed::other_meaning;
 #[cfg(feature = "eval")]
 pub(crate) use record::Page;

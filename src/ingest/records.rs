@@ -1,17 +1,18 @@
 //! The records of inputs, read in chunks, one input after the other. All cores parse them.
 
 use std::collections::VecDeque;
+use std::fmt;
+use std::fs;
 use std::io::Read;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{fmt, fs, mem};
 
 use super::directories::with_files_of_directories;
 use super::format::{Cut, InputFormat, not_readable};
 use super::ingestion::Resumed;
 use super::input::{Behind, Input, Raw, RawContent};
-use super::opening::{Opener, cannot_read, is_stdin, readable_bytes};
-use super::opening::{Standing, standing_of};
+use super::opening::{Opener, Standing, cannot_read, is_stdin, readable_bytes, standing_of};
 use super::options::ReadOptions;
 use super::record::Record;
 use super::rejected::Rejected;

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::format::{InputFormat, not_readable};
 use super::input::{Behind, Input};
-use super::opening::Standing;
-use super::opening::{cannot_read, is_stdin};
+use super::opening::{Standing, cannot_read, is_stdin};
 use super::options::ReadOptions;
 use super::records::Records;
 use super::stored_bytes::Progress;

@@ -9,8 +9,7 @@ use std::borrow::Cow;
 
 use super::body;
 use super::page::{self, Said, is_token};
-use super::parsed::Parsed;
-use super::parsed::{parse_rfc3339, seconds_in_utc};
+use super::parsed::{Parsed, parse_rfc3339, seconds_in_utc};
 use super::rejected::Reason;
 use super::warc::WarcHeader;
 

@@ -3,10 +3,6 @@
 
 mod histogram;
 mod meters;
-#[expect(
-    clippy::module_inception,
-    reason = "the folder is named after what it shows first"
-)]
 mod metrics;
 mod prometheus;
 

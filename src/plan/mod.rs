@@ -7,10 +7,6 @@ mod cost;
 mod covering;
 mod families;
 mod join;
-#[expect(
-    clippy::module_inception,
-    reason = "the folder is named after what it shows first"
-)]
 mod plan;
 mod planner;
 mod probes;

@@ -42,10 +42,6 @@ mod scope_names;
 mod sizes;
 mod snapshot;
 mod sorted_set;
-#[expect(
-    clippy::module_inception,
-    reason = "the folder is named after what it shows first"
-)]
 mod store;
 mod write;
 

@@ -1173,7 +1173,8 @@ fn an_archive_may_be_put_together_of_plain_and_packed_ones() -> TestResult {
     let folder = Folder::new()?;
     let page = |number: usize| {
         let address = format!("http://a/{number}");
-        let page = format!("<p>{WORDS} {}", format!("page{number} ").repeat(30));
+        let words: Vec<String> = (0..40).map(|word| format!("w{number}x{word}")).collect();
+        let page = format!("<p>{}", words.join(" "));
         response(&address, "Content-Type: text/html", page.as_bytes())
     };
     type Pack = fn(&[u8]) -> io::Result<Vec<u8>>;

@@ -305,7 +305,7 @@ fn lines_that_end_in_carriage_returns_alone_are_refused() -> TestResult {
     }
     for (name, lines, format) in [
         ("e.tsv", "1\tone text\rof two lines\r", "auto"),
-        ("f.jsonl", "{\"text\":\r\"one\"}", "auto"),
+        ("f.jsonl", "{\"id\":1,\r\"text\":\"one\"}", "auto"),
         ("g.txt", "one\r", "lines"),
         ("h.txt", "one\rtwo\r\nthree", "lines"),
     ] {

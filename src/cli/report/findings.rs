@@ -3,8 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::choices::Choices;
-use super::differences::shortened;
-use super::differences::{Differences, Piece};
+use super::differences::{Differences, Piece, shortened};
 use super::parts::{OnPaper, Part, Table, page_of, text_of};
 use crate::cli::escaping::printable;
 use crate::cli::output::name_fields;

@@ -2,10 +2,6 @@
 
 mod cluster_set;
 mod clustering;
-#[expect(
-    clippy::module_inception,
-    reason = "the folder is named after what it shows first"
-)]
 mod clusters;
 mod deletion;
 mod grouping;

@@ -6,8 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::overlap::OverlapDocument;
-use super::overlap::Wanted;
+use super::overlap::{OverlapDocument, Wanted};
 
 /// The memory of a pass.
 pub(super) const MOST_BYTES: usize = 64 << 20;

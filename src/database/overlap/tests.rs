@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use super::overlap::Overlap;
-use super::overlap::OverlapQuery;
-use super::overlap::Wanted;
+use super::overlap::{Overlap, OverlapQuery, Wanted};
 use super::tally::{Largest, MOST_BYTES, Pass};
 use crate::{CreateOptions, Database, Fingerprint, Scheme, Snapshot};
 

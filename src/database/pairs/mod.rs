@@ -3,10 +3,6 @@
 mod fingerprint_pairs;
 mod members;
 mod near_counts;
-#[expect(
-    clippy::module_inception,
-    reason = "the folder is named after what it shows first"
-)]
 mod pairs;
 mod search;
 mod units;

@@ -5,8 +5,7 @@ use std::mem;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::members::{Keys, Member, Members, MembersOf, Together};
-use super::units::PairPosition;
-use super::units::{PAIRS_TOGETHER, Units};
+use super::units::{PAIRS_TOGETHER, PairPosition, Units};
 use crate::database::near::Near;
 use crate::database::snapshot::Snapshot;
 use crate::error::{Error, Result};

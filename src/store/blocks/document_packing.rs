@@ -7,8 +7,7 @@ use super::documents::{DocumentRef, KIND, LZ4, MAX_DOCUMENTS, PLAIN, VERSION};
 use super::entry::{Extent, scope_bit};
 use super::envelope::FileSeed;
 use super::filter::Filter;
-use super::packed::Packed;
-use super::packed::{column_bytes, encode_column};
+use super::packed::{Packed, column_bytes, encode_column};
 use crate::fingerprint::Fingerprint;
 
 /// Packs documents into blocks of at most `limit` bytes. A document that takes more gets a block of its own.

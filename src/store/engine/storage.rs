@@ -14,8 +14,7 @@ use redb::backends::FileBackend;
 use redb::{BackendError, DatabaseError, StorageBackend};
 
 use super::guard::guarded;
-use super::opening::Branches;
-use super::opening::FirstPages;
+use super::opening::{Branches, FirstPages};
 use super::raw::Source;
 use crate::error::Error;
 use crate::process::{Kept, Process};

@@ -369,6 +369,7 @@ impl Shared {
     }
 
     /// Whether the engine refuses to go on until the file is opened again.
+    #[cfg(feature = "serve")]
     pub(crate) fn has_failed(&self) -> bool {
         let open = self.open.lock();
         open.as_ref().is_some_and(|open| open.engine.has_failed())

@@ -15,10 +15,9 @@ use crate::fingerprint::Fingerprint;
 use crate::plan::Plan;
 use crate::store::blocks::{Blocks, DocumentBlock, MemoryBlocks, Packed, pack_documents};
 use crate::store::engine::{LevelChange, LevelName};
-use crate::store::file::{Change, Operation};
 use crate::store::file::{
-    DEAD, DOCUMENTS, Edit, KEYS, Overlays, POSTINGS, Set, SetRow, State, by_row, key_row, permuted,
-    posting_row, runs_of,
+    Change, DEAD, DOCUMENTS, Edit, KEYS, Operation, Overlays, POSTINGS, Set, SetRow, State, by_row,
+    key_row, permuted, posting_row, runs_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::due::ensure_room;
-use super::due::{self, Pause, Source, Work};
+use super::due::{self, Pause, Source, Work, ensure_room};
 use super::reclaim::{self, Look, Sweep};
 use super::step::{self, Step};
 use crate::error::{Error, Result};

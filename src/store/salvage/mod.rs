@@ -2,10 +2,6 @@
 
 mod basis;
 mod report;
-#[expect(
-    clippy::module_inception,
-    reason = "the salvage itself, beside its parts"
-)]
 mod salvage;
 
 pub use report::{MissingDocuments, SalvageReport};

@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::store::engine::Access;
-use crate::store::file::CacheLimit;
-use crate::store::file::MergeFailure;
+use crate::store::file::{CacheLimit, MergeFailure};
 use crate::store::{Recording, Sizes, Store};
 
 fn document(number: u64) -> Document {
