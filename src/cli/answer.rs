@@ -54,24 +54,13 @@ impl From<Answer> for ExitCode {
 pub(super) type Failure = Box<dyn StdError + Send + Sync>;
 pub(super) type CommandResult = Result<Answer, Failure>;
 
-/// An error and its causes, on one line.
-pub(super) fn with_causes(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
-    }
-    text
-}
-
 /// That something cannot be kept in the folder for temporary files, and what helps. The files in it have names that
 /// nobody knows.
 pub(super) fn cannot_keep(error: &dyn StdError) -> String {
     format!(
         "{}: this folder for temporary files cannot be used: {}; make room there, or let TMPDIR name another one",
         env::temp_dir().display(),
-        with_causes(error)
+        Error::with_causes(error)
     )
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::answer::{Answer, CommandResult, with_causes};
+use super::answer::{Answer, CommandResult};
 use super::output::Output;
 use super::verbs::{LiveDatabase, Opening, Verb};
 use crate::inspect::{CheckReport, Problem};
@@ -49,7 +49,7 @@ impl Verb for Arguments {
         if !matches!(error, Error::Damaged { .. } | Error::Corrupted(_)) {
             return Err(error.into());
         }
-        let problem = with_causes(&error);
+        let problem = Error::with_causes(&error);
         output.complain(&problem);
         output.print_record(
             &json!({"sound": false, "problems": [problem], "total_problems": 1}),

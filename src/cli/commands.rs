@@ -13,7 +13,7 @@ use clap::{ColorChoice, CommandFactory as _, Parser, Subcommand, ValueEnum as _}
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 
-use super::answer::{Answer, CommandResult, Failure, finish, with_causes};
+use super::answer::{Answer, CommandResult, Failure, finish};
 use super::escaping::{harmless, is_risky};
 use super::output::{Globals, Output};
 use super::process::Process;
@@ -206,7 +206,7 @@ pub fn main() -> ExitCode {
         if output.console().is_ended() && matches!(error.downcast_ref(), Some(Error::Interrupted)) {
             process.end_by_signal();
         }
-        output.complain(&with_causes(error.as_ref()));
+        output.complain(&Error::with_causes(error.as_ref()));
         Answer::CouldNotTell
     });
     answer.into()

@@ -14,7 +14,6 @@ use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme, Server, Ske
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 
 #[cfg(unix)]
-use super::answer::with_causes;
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{BoundArguments, Given as _, Reading, named_file};
 use super::console::Console;
@@ -305,7 +304,7 @@ fn answer_others(database: &Database, console: &Console) -> Option<Server> {
         Err(Error::AlreadyExists { path }) => {
             format!("{}: is in the way of the socket", path.display())
         }
-        Err(error) => with_causes(&error),
+        Err(error) => Error::with_causes(&error),
     };
     console.complain(&format!(
         "no other command can be answered until this one ends: {reason}"

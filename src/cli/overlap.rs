@@ -127,11 +127,7 @@ impl Asking<'_> {
                     Ok(asked) => any_found |= self.ask(&asked, output)?,
                     Err(rejected) => {
                         any_rejected = true;
-                        output.complain(&rejections::message(&rejected));
-                        if !rejected.is_input() {
-                            let line = format!("rejected: {}", rejected.reason);
-                            output.print_record(&rejections::object(&rejected), &line);
-                        }
+                        rejections::print(&rejected, output);
                     }
                 }
                 output.flush()?;

@@ -634,12 +634,7 @@ impl QuerySession<'_> {
                     Err(rejected) => {
                         any_rejected = true;
                         any_match |= self.query_all(&std::mem::take(&mut waiting), output)?;
-                        output.complain(&rejections::message(&rejected));
-                        // Each record has a line. An input that cannot be read is none.
-                        if !rejected.is_input() {
-                            let line = format!("rejected: {}", rejected.reason);
-                            output.print_record(&rejections::object(&rejected), &line);
-                        }
+                        rejections::print(&rejected, output);
                     }
                 }
             }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::console::Console;
 use super::escaping::printable;
-use super::output::name_fields;
+use super::output::{Output, name_fields};
 
 /// How many of a kind are shown.
 const MOST_SHOWN: u64 = 5;
@@ -98,6 +98,15 @@ impl Rejections {
                 .complain("--rejected FILE writes all rejected records to a file");
         }
         Ok(())
+    }
+}
+
+/// Says why a record is rejected, and prints its line. An input that cannot be read is no record.
+pub(super) fn print(rejected: &Rejected, output: &mut Output) {
+    output.complain(&message(rejected));
+    if !rejected.is_input() {
+        let line = format!("rejected: {}", rejected.reason);
+        output.print_record(&object(rejected), &line);
     }
 }
 

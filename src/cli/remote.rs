@@ -17,7 +17,7 @@ use clap::Parser;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Answer, Failure, finish, with_causes};
+use super::answer::{Answer, Failure, finish};
 use super::console::{Console, Terminal};
 use super::output::{Globals, Output};
 use super::times::{in_zone_of_client, name_of_local_zone};
@@ -423,7 +423,7 @@ impl ClientCommand {
         let path = &verb.database().path;
         let finished = finish(answer, &mut output, Some(path), verb.when_ended());
         finished.unwrap_or_else(|error| {
-            output.complain(&with_causes(error.as_ref()));
+            output.complain(&Error::with_causes(error.as_ref()));
             Answer::CouldNotTell
         })
     }

@@ -15,7 +15,7 @@ use super::removed_list::ListedRecord;
 use super::work::cannot_write;
 use crate::database::{Database, Near, OpenOptions, PairEvent, Pairs, Snapshot, Survivor};
 use crate::document::Document;
-use crate::error::{Error, Result, path_name};
+use crate::error::{Error, Result};
 use crate::ingest::{
     Cut, Fingerprinting, InputFormat, NumberedKey, ReadOptions, Record, RecordId, Records,
     Rejected, StoredRecords,
@@ -198,11 +198,10 @@ impl Audit {
     fn ensure_whole_records(&self) -> Result<()> {
         match self.clean.options.unit {
             Unit::Document => Ok(()),
-            _ => Err(Error::Input {
-                source_name: path_name(&self.removed),
-                line: None,
-                reason: "records are removed whole, so they are not cut into units".to_owned(),
-            }),
+            _ => Err(Error::input(
+                &self.removed,
+                "records are removed whole, so they are not cut into units",
+            )),
         }
     }
 
@@ -287,15 +286,14 @@ impl Audit {
         }
         for name in claims.names() {
             if !given.contains(name.as_slice()) {
-                return Err(Error::Input {
-                    source_name: path_name(&self.removed),
-                    line: None,
-                    reason: format!(
+                return Err(Error::input(
+                    &self.removed,
+                    format!(
                         "it names the input {}, which is not among those that were given: give all inputs by the names \
                          that they had in the cleaning",
                         name.escape_ascii()
                     ),
-                });
+                ));
             }
         }
         Ok(paths)
@@ -513,11 +511,10 @@ fn path_of(name: &[u8], list: &Path) -> Result<PathBuf> {
     #[cfg(not(unix))]
     match std::str::from_utf8(name) {
         Ok(name) => Ok(name.into()),
-        Err(_) => Err(Error::Input {
-            source_name: path_name(list),
-            line: None,
-            reason: "it names an input by bytes that are no path here; name the inputs".to_owned(),
-        }),
+        Err(_) => Err(Error::input(
+            list,
+            "it names an input by bytes that are no path here; name the inputs",
+        )),
     }
 }
 

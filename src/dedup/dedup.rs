@@ -16,7 +16,7 @@ use super::verdicts::{self, ShortRecord, Unjudged, short_records};
 use super::work::{OUTPUT, REMOVED, Work, cannot_write, write_durably};
 use super::writing;
 use crate::database::{Cluster, ClusterEvent, Clustering, CreateOptions, Database, OpenOptions};
-use crate::error::{Error, Result, path_name};
+use crate::error::{Error, Result};
 use crate::ingest::{
     Cut, Event, Fingerprinting, Ingest, InputFormat, NumberedKey, Packing, Progress, ReadOptions,
     RecordId, Records, Stop, StoredRecords,
@@ -253,11 +253,10 @@ impl Dedup {
     /// file that is named.
     pub(super) fn ensure_inputs(&self, of: &Path) -> Result<()> {
         match self.inputs.is_empty() {
-            true => Err(Error::Input {
-                source_name: path_name(of),
-                line: None,
-                reason: "the files that are to be read are not given: name at least one".to_owned(),
-            }),
+            true => Err(Error::input(
+                of,
+                "the files that are to be read are not given: name at least one",
+            )),
             false => Ok(()),
         }
     }
@@ -287,13 +286,11 @@ impl Dedup {
         {
             return Ok(());
         }
-        Err(Error::Input {
-            source_name: path_name(&self.inputs[0]),
-            line: None,
-            reason: "no sketches are to be made of its records, and they would tell the least similarity: leave out \
-                     one of the two"
-                .to_owned(),
-        })
+        Err(Error::input(
+            &self.inputs[0],
+            "no sketches are to be made of its records, and they would tell the least similarity: leave out \
+                     one of the two",
+        ))
     }
 
     /// Whether a list of the removed records is wanted, for its own sake or for a report.

@@ -11,7 +11,7 @@ use super::verdicts::removed;
 use super::work::Work;
 use crate::database::{Database, WriteTxn};
 use crate::document::Document;
-use crate::error::{Error, Result, path_name};
+use crate::error::{Error, Result};
 use crate::ingest::{NumberedKey, RecordId, Stop, StoredRecords};
 use crate::source::{Numbers, Source};
 
@@ -26,15 +26,14 @@ pub(super) fn ensure_new(known: &Database, records: &mut StoredRecords) -> Resul
             continue;
         };
         if records.ensure_same(index, &source).is_ok() {
-            return Err(Error::Input {
-                source_name: path_name(&records.paths()[index]),
-                line: None,
-                reason: format!(
+            return Err(Error::input(
+                &records.paths()[index],
+                format!(
                     "its documents are in {} already, so all of its records would be removed; `--again` does that \
                      nevertheless",
                     known.path().display()
                 ),
-            });
+            ));
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::dedup::Dedup;
 use super::work::OUTPUT;
-use crate::error::{Error, Result, path_name};
+use crate::error::{Error, Result};
 use crate::files::is_named_as_unwritten;
 use crate::ingest::{Cut, InputFormat, Packing, RecordId, StoredRecords};
 
@@ -74,13 +74,11 @@ impl Layout {
     fn ensure_fields(&self) -> Result<()> {
         for (path, (format, packing)) in self.paths.iter().zip(&self.kinds) {
             if *format != InputFormat::Jsonl && !packing.is_of_rows() {
-                return Err(Error::Input {
-                    source_name: path_name(path),
-                    line: None,
-                    reason: "its records have no place for fields: only JSON Lines and Parquet files are annotated. \
-                             `--removed FILE` without `--annotate` lists what is near to what"
-                        .to_owned(),
-                });
+                return Err(Error::input(
+                    path,
+                    "its records have no place for fields: only JSON Lines and Parquet files are annotated. \
+                             `--removed FILE` without `--annotate` lists what is near to what",
+                ));
             }
         }
         Ok(())
@@ -143,14 +141,13 @@ impl Layout {
         };
         for (path, (other, packing)) in self.paths.iter().zip(&self.kinds) {
             if *other != format || packing.is_of_rows() != first.is_of_rows() {
-                return Err(Error::Input {
-                    source_name: path_name(path),
-                    line: None,
-                    reason: format!(
+                return Err(Error::input(
+                    path,
+                    format!(
                         "it is of another format than {}, so they cannot be in one file: let the output be a directory",
                         self.paths[0].display()
                     ),
-                });
+                ));
             }
         }
         let extension = dedup.output.extension().and_then(OsStr::to_str);

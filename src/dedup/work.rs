@@ -14,7 +14,7 @@ use super::dedup::Dedup;
 use super::events::DedupTotals;
 use super::writing::Written;
 use crate::database::{Database, OpenOptions};
-use crate::error::{Error, Result, path_name};
+use crate::error::{Error, Result};
 use crate::files::{
     Existing, NewFile, already_exists, are_same_bytes, create, ensure_named_as_plain, folder_of,
     make_directory, remove, remove_directory, rename, replace, sync_directory, sync_file,
@@ -148,14 +148,13 @@ impl Work {
         if same == now.len() {
             return Ok(());
         }
-        Err(Error::Input {
-            source_name: path_name(&records.paths()[same]),
-            line: None,
-            reason: format!(
+        Err(Error::input(
+            &records.paths()[same],
+            format!(
                 "it was changed after the run had begun: delete {} to begin anew",
                 self.folder.display()
             ),
-        })
+        ))
     }
 
     /// Keeps the state.

@@ -75,11 +75,10 @@ pub(super) fn write(
             snapshot.source(&name)?
         };
         if source.is_none() && !is_left_out {
-            return Err(Error::Input {
-                source_name: path_name(&records.paths()[index]),
-                line: None,
-                reason: "it was not read before, so its records are not known".to_owned(),
-            });
+            return Err(Error::input(
+                &records.paths()[index],
+                "it was not read before, so its records are not known",
+            ));
         }
         sources.push(source);
     }
@@ -425,14 +424,13 @@ impl Survivors<'_> {
         if judged == copied {
             return Ok(());
         }
-        Err(Error::Input {
-            source_name: path_name(&self.records.paths()[input]),
-            line: None,
-            reason: format!(
+        Err(Error::input(
+            &self.records.paths()[input],
+            format!(
                 "it was judged as {judged} records, and copied as {copied}; the same command begins anew when its \
                  folder of work is deleted"
             ),
-        })
+        ))
     }
 
     /// Copies the next record, or passes over it. False at the end of the input.

@@ -621,6 +621,16 @@ impl Error {
         }
     }
 
+    /// An input cannot be read, or not so, for this reason.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn input(path: &Path, reason: impl Into<String>) -> Self {
+        Self::Input {
+            source_name: super::path_name(path),
+            line: None,
+            reason: reason.into(),
+        }
+    }
+
     /// An output cannot be written, for this reason.
     #[cfg(any(feature = "ingest", feature = "parquet"))]
     pub(crate) fn output(path: &Path, reason: &str) -> Self {
@@ -628,6 +638,18 @@ impl Error {
             path: path.to_owned(),
             reason: reason.to_owned(),
         }
+    }
+
+    /// An error and its causes, on one line.
+    #[cfg(any(feature = "cli", all(unix, feature = "serve")))]
+    pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            text += &format!(": {error}");
+            cause = error.source();
+        }
+        text
     }
 
     /// A thread could not be started.

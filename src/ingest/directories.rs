@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use glob::{MatchOptions, Pattern};
 use walkdir::{DirEntry, WalkDir};
 
-use super::format::not_readable;
 use super::opening::is_stdin;
 use super::options::ReadOptions;
-use crate::error::{Result, path_name};
+use crate::error::{Error, Result, path_name};
 use crate::files::leads_in_a_circle;
 
 /// As shells match: `*` does not match `/`, and `**` does.
@@ -117,7 +116,7 @@ fn patterns(globs: &[String]) -> Result<Vec<(Pattern, bool)>> {
             Ok(pattern) => patterns.push((pattern, glob.contains('/'))),
             Err(error) => {
                 let reason = format!("is not a pattern for names of files: {error}");
-                return Err(not_readable(Path::new(glob), &reason));
+                return Err(Error::input(Path::new(glob), &reason));
             }
         }
     }

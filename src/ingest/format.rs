@@ -14,7 +14,7 @@ use encoding_rs::Encoding;
 
 use super::encoding::{UTF_8_MARK, wide_without_mark};
 use super::unreadable::{kind_of_mail, kind_of_many};
-use crate::error::{Error, Result, path_name};
+use crate::error::{Error, Result};
 
 /// How an input is cut into records.
 ///
@@ -148,7 +148,7 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
     let name = plain_name(path);
     if name.ends_with(".arc") || beginning.starts_with(b"filedesc://") {
         let reason = "is a web archive of the old format ARC, which is not read; turn it into WARC";
-        return Err(not_readable(path, reason));
+        return Err(Error::input(path, reason));
     }
     if beginning.starts_with(b"WARC/") || name.ends_with(".warc") {
         return Ok(InputFormat::Warc);
@@ -188,7 +188,7 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
         _ => None,
     };
     match problem {
-        Some(reason) => Err(not_readable(path, reason)),
+        Some(reason) => Err(Error::input(path, reason)),
         None => Ok(format),
     }
 }
@@ -198,15 +198,6 @@ const UNREAD_CSV: &str = "is a table of comma-separated values, which is not rea
 
 const UNREAD_XML: &str = "is XML but no page, so its documents are not known; write them as JSON Lines, or say \
                    `--input-format text` if all of it, with its tags, is one document";
-
-/// The error of an input whose content cannot be read as records.
-pub(super) fn not_readable(path: &Path, reason: &str) -> Error {
-    Error::Input {
-        source_name: path_name(path),
-        line: None,
-        reason: reason.to_owned(),
-    }
-}
 
 /// The name of a file in small letters, without what says that it is packed.
 fn plain_name(path: &Path) -> String {

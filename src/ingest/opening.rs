@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::encoding::UTF_8_MARK;
-use super::format::{Cut, InputFormat, detect, not_readable};
+use super::format::{Cut, InputFormat, detect};
 use super::input::{Behind, RawContent};
 use super::options::ReadOptions;
 use super::stored_bytes::{Progress, Stored};
@@ -313,17 +313,17 @@ impl Opener<'_> {
         if content.packing().is_of_rows() {
             return match self.options.format {
                 InputFormat::Auto | InputFormat::Jsonl => Ok(InputFormat::Jsonl),
-                _ => Err(not_readable(
+                _ => Err(Error::input(
                     path,
                     "is a Parquet file, which has no other format",
                 )),
             };
         }
         if let Some(kind) = kind_of(beginning) {
-            return Err(not_readable(path, kind));
+            return Err(Error::input(path, kind));
         }
         if path.extension() == Some("parquet".as_ref()) {
-            return Err(not_readable(
+            return Err(Error::input(
                 path,
                 if beginning.is_empty() {
                     "has the name of a Parquet file, but is empty"
@@ -339,12 +339,12 @@ impl Opener<'_> {
         if format.cut() != Cut::File
             && let Some(kind) = kind_of_wide_lines(beginning)
         {
-            return Err(not_readable(path, kind));
+            return Err(Error::input(path, kind));
         }
         if format.cut() == Cut::Line
             && let Some(kind) = kind_of_old_lines(beginning, format)
         {
-            return Err(not_readable(path, kind));
+            return Err(Error::input(path, kind));
         }
         Ok(format)
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directories::with_files_of_directories;
-use super::format::{Cut, InputFormat, not_readable};
+use super::format::{Cut, InputFormat};
 use super::ingestion::Resumed;
 use super::input::{Behind, Input, Raw, RawContent};
 use super::opening::{Opener, Standing, cannot_read, is_stdin, readable_bytes, standing_of};
@@ -175,7 +175,7 @@ impl Records {
     pub(crate) fn ensure_readable(&self) -> Result<()> {
         for (path, begin) in self.paths.iter().zip(&self.begins) {
             if let Begin::Failed { reason, .. } = begin {
-                return Err(not_readable(path, reason));
+                return Err(Error::input(path, reason));
             }
         }
         Ok(())
@@ -376,7 +376,7 @@ impl Records {
         let begins = mem::take(&mut self.begins);
         for (path, begin) in mem::take(&mut self.paths).into_iter().zip(begins) {
             if let Begin::Failed { reason, .. } = &begin {
-                let error = not_readable(&path, reason);
+                let error = Error::input(&path, reason);
                 failed.push((path, error));
             } else {
                 self.paths.push(path);
@@ -574,7 +574,7 @@ impl Records {
         let behind = match &self.begins[index] {
             Begin::Start => None,
             Begin::Behind(behind) => Some(*behind),
-            Begin::Failed { reason, .. } => return Err(not_readable(path, reason)),
+            Begin::Failed { reason, .. } => return Err(Error::input(path, reason)),
             Begin::End => {
                 let bytes = readable_bytes(path, &self.options)?;
                 self.progress.pass_over(bytes.unwrap_or_default());

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::format::{InputFormat, not_readable};
+use super::format::InputFormat;
 use super::input::{Behind, Input};
 use super::opening::{Standing, cannot_read, is_stdin};
 use super::options::ReadOptions;
@@ -33,7 +33,7 @@ impl StoredRecords {
         let names = records.names();
         for (path, name) in records.paths().iter().zip(names.iter()) {
             if name.is_none() {
-                return Err(not_readable(
+                return Err(Error::input(
                     path,
                     "it can be read only once, but has to be read twice; write it to a file first",
                 ));

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
-use super::format::{InputFormat, not_readable};
+use super::format::InputFormat;
 use super::opening::{Opener, is_stdin, readable_bytes};
 use super::options::ReadOptions;
 use super::stored_bytes::{Progress, Stop, Stored};
@@ -29,7 +29,7 @@ impl TextLines {
         options.stop = stop.clone();
         if !is_stdin(path) {
             if path.is_dir() {
-                return Err(not_readable(path, "is a directory"));
+                return Err(Error::input(path, "is a directory"));
             }
             readable_bytes(path, &options)?;
         }

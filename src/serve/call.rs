@@ -52,20 +52,9 @@ impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         Self {
             code: code_of(error.kind()),
-            message: with_causes(&error),
+            message: Error::with_causes(&error),
         }
     }
-}
-
-/// An error and its causes, on one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// The words for the kinds of errors.
