@@ -97,6 +97,7 @@ impl Server {
         let stop = Kept::new(stop);
         let stopped = Kept::new(stopped);
         let sessions = Sessions::new(Arc::downgrade(store), run);
+        sessions.file_of(store)?;
         let thread = thread::Builder::new().name("simdb-serve".to_owned());
         let thread = thread.spawn({
             let sessions = sessions.clone();
@@ -284,6 +285,8 @@ pub(super) struct Sessions {
     ended: Condvar,
     /// The writer of all clients that have it.
     writer: Mutex<Weak<Writer>>,
+    /// The files that the database has been, as far as they were seen. A compaction makes another.
+    files: Mutex<Vec<(u64, u64)>>,
 }
 
 struct Clients {
@@ -315,7 +318,18 @@ impl Sessions {
             }),
             ended: Condvar::new(),
             writer: Mutex::default(),
+            files: Mutex::default(),
         })
+    }
+
+    /// The file that the database is now, which is noted.
+    fn file_of(&self, store: &Store) -> Result<(u64, u64)> {
+        let file = identity_of(&store.metadata()?);
+        let mut files = self.files.lock();
+        if !files.contains(&file) {
+            files.push(file);
+        }
+        Ok(file)
     }
 
     /// The writer that all clients share, as long as any of them has it. Without clients there is none, since it keeps
@@ -460,9 +474,13 @@ impl Sessions {
             }
             let store = self.store.upgrade();
             let store = store.ok_or(CLOSES)?;
-            let metadata = store.metadata().map_err(|error| error.to_string())?;
-            if identity_of(&metadata) == file {
+            let current = self.file_of(&store).map_err(|error| error.to_string())?;
+            if current == file {
                 return Ok(store);
+            }
+            if self.files.lock().contains(&file) {
+                // Who asks again means the file of today.
+                return Err(CLOSES.to_owned());
             }
             drop(store);
             thread::sleep(PAUSE);
@@ -690,30 +708,63 @@ mod closing_tests {
     use crate::database::CreateOptions;
     use crate::text::Scheme;
 
-    /// Whoever was let in before the server closes, and asked only then, was told that his command was begun. Then it
-    /// was ended.
-    #[test]
-    fn a_command_that_comes_when_the_server_closes_is_not_begun()
-    -> Result<(), Box<dyn std::error::Error>> {
-        let folder = tempfile::tempdir()?;
+    type TestResult<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+    fn database(folder: &Path) -> Result<Database> {
         let options = CreateOptions::new().scheme(Scheme::External);
-        let database = Database::create(folder.path().join("d.simdb"), &options)?;
+        Database::create(folder.join("d.simdb"), &options)
+    }
+
+    /// What is said to a client that is let in, and asks for the file of a database behind what is done `before`.
+    fn answer_to(
+        database: &Database,
+        file: (u64, u64),
+        before: impl FnOnce(&Sessions) -> Result<()>,
+    ) -> TestResult<String> {
         let (here, mut there) = UnixStream::pair()?;
         here.set_nonblocking(true)?;
         let store = Arc::downgrade(&database.store);
         let sessions = Sessions::new(store, |_, _, _| panic!("it is begun"));
+        sessions.file_of(&database.store)?;
         let session = sessions.enter(Kept::new(here));
         let session = session.map_err(|_| "nobody is let in")?;
-        sessions.drain(None);
-        let file = identity_of(&database.store.metadata()?);
-        let request = Request::new([].into_iter(), folder.path(), None, file, false);
+        before(&sessions)?;
+        let request = Request::new([].into_iter(), Path::new("/"), None, file, false);
         there.write_all(&line_of(&request))?;
         session.answer();
         drop(session);
         let mut answer = String::new();
         there.read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+
+    /// Whoever was let in before the server closes, and asked only then, was told that his command was begun. Then it
+    /// was ended.
+    #[test]
+    fn a_command_that_comes_when_the_server_closes_is_not_begun() -> TestResult {
+        let folder = tempfile::tempdir()?;
+        let database = database(folder.path())?;
+        let file = identity_of(&database.store.metadata()?);
+        let answer = answer_to(&database, file, |sessions| {
+            sessions.drain(None);
+            Ok(())
+        })?;
         assert!(answer.contains(r#"{"begun":false}"#), "{answer}");
         assert!(answer.contains(CLOSES), "{answer}");
+        Ok(())
+    }
+
+    /// It was told that the file was moved or replaced.
+    #[test]
+    fn a_command_that_meets_the_end_of_a_compaction_is_not_begun() -> TestResult {
+        let folder = tempfile::tempdir()?;
+        let database = database(folder.path())?;
+        let file = identity_of(&database.store.metadata()?);
+        let compact = |_: &Sessions| database.compact(|_, _| ControlFlow::Continue(()));
+        let answer = answer_to(&database, file, compact)?;
+        assert!(answer.contains(r#"{"begun":false}"#), "{answer}");
+        let other = answer_to(&database, (file.0, u64::MAX), |_| Ok(()))?;
+        assert!(other.contains("another database open"), "{other}");
         Ok(())
     }
 }

@@ -30,7 +30,7 @@ pub(super) enum Class {
     Parting,
     /// It belongs to the letter before it: Word_Break is Extend, or Format, of which most are dropped.
     Mark,
-    /// A letter or a number of a script with spaces between words.
+    /// A letter or a number of a script with spaces between words, or a sign of Braille.
     Word,
     /// Word_Break is Katakana.
     Katakana,
