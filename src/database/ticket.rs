@@ -68,6 +68,10 @@ impl<T> Ticket<T> {
     ///   is the writer's own. The submission is done all the same.
     /// * [`Error::WriterClosed`] if the writer ended without an answer.
     /// * [`Error::Forked`] in a process that was forked from that of the writer, whether there is an answer or not.
+    ///
+    /// # Panics
+    ///
+    /// If the ticket was awaited to its end before.
     pub fn wait(self) -> Result<T> {
         let answer = self.answer_before(None);
         answer.expect("without an end, there is an answer")
