@@ -63,6 +63,8 @@ pub(crate) fn run(options: &Options, task: &Task) -> Result<Value> {
             &path,
             &OpenOptions::new().cache(Cache::Bytes(options.cache_bytes)),
         )?;
+        // What is in use is in memory, and stays there. So it is behind a compaction in a process that goes on.
+        task.query(&mut database.snapshot()?)?;
         database.compact(|_, _| std::ops::ControlFlow::Continue(()))?;
         report.insert(
             "compacted".into(),
