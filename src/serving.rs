@@ -94,9 +94,9 @@ impl Database {
     /// Serves at the socket beside the file for as long as `goes_on` says. It is asked some twenty times a second,
     /// first when others can connect.
     ///
-    /// After a commit or a reading of the file that failed, it is [opened again](Self::reopen) as soon as that is
-    /// possible, so that those who are connected can go on. At the end, requests have five seconds to be answered. This is all that `simdb
-    /// serve` does.
+    /// After a commit or a read of the file that failed, it is [opened again](Self::reopen) as soon as that is
+    /// possible, so that those who are connected can go on. At the end, requests have five seconds to be answered. This
+    /// is all that `simdb serve` does.
     ///
     /// # Errors
     ///
@@ -112,7 +112,9 @@ impl Database {
             thread::sleep(LOOK);
             // Now and then, since it takes the turn to write.
             if looks.is_multiple_of(10) {
-                match self.try_begin_write().map(drop) {
+                match self.try_begin_write().map(|txn| txn.map(drop)) {
+                    // Somebody writes. Whoever opens the file again would wait for that.
+                    Ok(None) => {}
                     Err(error) if error.kind() == ErrorKind::OutcomeUnknown => _ = self.reopen(),
                     Err(error) if error.kind() == ErrorKind::Closed => return Err(error),
                     _ if self.store.has_failed() => _ = self.reopen(),

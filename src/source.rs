@@ -456,8 +456,8 @@ impl Numbers {
     /// The most ranges.
     const MOST: usize = 4096;
 
-    /// Adds a range. If there are too many, the shortest is left out, since no gap may be taken in: others stored what
-    /// is there. Then a record that is read again may be skipped for one that was stored later.
+    /// Adds a range. If there are too many, the shortest but the last is left out, since no gap may be taken in: others
+    /// stored what is there. Then a record that is read again may be skipped for one that was stored later.
     pub(crate) fn add(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
@@ -490,7 +490,8 @@ impl Numbers {
     }
 
     fn leave_out_shortest(&mut self) {
-        let lengths = self.0.iter().map(|range| range.end - range.start);
+        let but_last = &self.0[..self.0.len() - 1];
+        let lengths = but_last.iter().map(|range| range.end - range.start);
         if let Some((shortest, _)) = lengths.enumerate().min_by_key(|&(_, length)| length) {
             self.0.remove(shortest);
         }
@@ -564,5 +565,8 @@ mod tests {
         assert_eq!(kept.ranges().len(), Numbers::MOST);
         assert_eq!(kept.count(), 5 * Numbers::MOST as u64);
         assert_eq!(kept.range_of(1_000), None);
+        let mut grown = kept;
+        (50_000..50_300).for_each(|number| grown.add(number..number + 1));
+        assert_eq!(grown.ranges().last(), Some(&(50_000..50_300)));
     }
 }

@@ -231,7 +231,9 @@ def times_cell(times):
         return "—"
     if not times["exact"]:
         return f"inexact: recall {100 * times['recall']:.1f} %"
-    passes = f"{number(times['least'])} to {number(times['greatest'])}; the first {number(times['first'])}"
+    passes = f"{number(times['least'])} to {number(times['greatest'])}"
+    if "first" in times:
+        passes += f"; the first {number(times['first'])}"
     return f"{number(times['median'])} ({passes})"
 
 

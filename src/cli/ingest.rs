@@ -8,12 +8,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::ingest::{Ingest, Ingested, Records, Reread};
-use crate::plural::counted;
-use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme, Server, SketchSize};
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 
-#[cfg(unix)]
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{BoundArguments, Given as _, Reading, named_file};
 use super::console::Console;
@@ -21,9 +17,11 @@ use super::ingest_report::{IngestReport, print_ingested, print_largest_groups};
 use super::output::Output;
 use super::output_files::{are_same_file, is_below, is_no_file};
 use super::units::{count, positive_count};
-use super::verbs::Opening;
-use super::verbs::{self, LiveDatabase, Verb};
+use super::verbs::{self, LiveDatabase, Opening, Verb};
 use super::verification::{Verification, VerifyArguments};
+use crate::ingest::{Ingest, Ingested, Records, Reread};
+use crate::plural::counted;
+use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme, Server, SketchSize};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {

@@ -1,4 +1,5 @@
-//! Checks of a database and of a snapshot: every invariant of the file, as one function.
+//! Checks of a database and of a snapshot: every invariant of the file, as one function. And salvage: what a damaged
+//! file still has.
 
 use std::ops::ControlFlow;
 use std::path::{self, Path};

@@ -208,8 +208,8 @@ pub(super) struct Submissions {
     /// Signalled when a group may be due.
     due: Condvar,
     pub(super) options: WriterOptions,
-    /// Shows how long the queue is.
     meters: Arc<Meters>,
+    /// Shows how long the queue is.
     gauge: Arc<QueueGauge>,
     process: Process,
     /// Not kept open by tickets.
@@ -455,7 +455,7 @@ impl Submissions {
         Ok(None)
     }
 
-    /// The thread is woken for the first, unless it wakes up soon enough by itself. More of them change that only if
+    /// Counts what came. The thread is woken for the first, unless it wakes up soon enough by itself. More of them change that only if
     /// they make the group full. Whoever waits is told of by [`wait_for`](Self::wait_for).
     fn notify_after_push(&self, queue: &Queue) {
         self.meters.add(Count::Submissions, 1);

@@ -84,16 +84,21 @@ pub(super) fn parse(
     parsed.map(Some)
 }
 
-/// A line without the byte order marks and the zeros before it. Where files were put together that begin with a mark,
-/// each leaves its own before a line, and a loss of power leaves zeros where the next line was to begin.
+/// A line without the byte order marks before it, and without many zeros. Where files were put together that begin with
+/// a mark, each leaves its own before a line. A loss of power leaves a sector of zeros or more where the next line was to
+/// begin; a few may belong to a key.
 pub(crate) fn without_marks(mut line: &[u8]) -> &[u8] {
-    while let Some(rest) = line
-        .strip_prefix(b"\xef\xbb\xbf")
-        .or_else(|| line.strip_prefix(b"\0"))
-    {
-        line = rest;
+    const LEAST_ZEROS: usize = 64;
+    loop {
+        let zeros = line.iter().take_while(|&&byte| byte == 0).count();
+        if zeros >= LEAST_ZEROS {
+            line = &line[zeros..];
+        }
+        match line.strip_prefix(b"\xef\xbb\xbf") {
+            Some(rest) => line = rest,
+            None => return line,
+        }
     }
-    line
 }
 
 pub(super) fn utf8(bytes: &[u8]) -> Result<&str, Reason> {

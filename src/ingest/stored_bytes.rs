@@ -71,14 +71,6 @@ impl StoredBytes {
         Ok(&self.head[self.head_used..])
     }
 
-    /// Takes back the last bytes that were used.
-    pub(super) fn take_back(&mut self, mut bytes: Vec<u8>) {
-        self.at -= bytes.len() as u64;
-        bytes.extend_from_slice(&self.head[self.head_used..]);
-        self.head = bytes;
-        self.head_used = 0;
-    }
-
     /// Keeps what is used from here on, to go back over.
     pub(super) fn keep_from_here(&mut self) {
         self.kept.get_or_insert_default().clear();

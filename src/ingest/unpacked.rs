@@ -102,7 +102,12 @@ impl Unpacked {
     /// counted from its beginning.
     pub(super) fn new(stored: Stored, again: bool) -> io::Result<Self> {
         let mut stored = StoredBytes::new(stored, 0);
-        let packing = packing_of(stored.peek(4)?);
+        let beginning = stored.peek(4)?;
+        let packing = match beginning {
+            _ if beginning.starts_with(GZIP) => Packing::Gzip,
+            _ if beginning.starts_with(ZSTD) || is_skippable_frame(beginning) => Packing::Zstd,
+            _ => Packing::None,
+        };
         Ok(Self {
             is_read_once: !again,
             ..Self::from_stored(stored, packing)
@@ -141,13 +146,8 @@ impl Unpacked {
         }
     }
 
-    /// Bytes from an offset on. A web archive that begins unpacked may be packed there.
-    fn from_stored(mut stored: StoredBytes, mut packing: Packing) -> Self {
+    fn from_stored(stored: StoredBytes, packing: Packing) -> Self {
         let offset = stored.at;
-        if packing == Packing::None {
-            // If this fails, reading does too.
-            packing = packing_of(stored.peek(4).unwrap_or_default());
-        }
         let part = if packing == Packing::None {
             Part::Plain(stored)
         } else {
@@ -175,26 +175,22 @@ impl Unpacked {
         }
     }
 
-    /// Goes on packed, if the input was not packed so far and a packed part begins at the next byte that holds a record
-    /// of a web archive. Archives of both kinds can be put together. Whether that is so.
-    pub(super) fn unpack_from_here(&mut self) -> io::Result<bool> {
-        if !matches!(self.part, Part::Plain(_)) {
-            return Ok(false);
+    /// Refuses to go on where packed records of a web archive begin in an input that is not packed: what is behind would
+    /// be lost.
+    pub(super) fn ensure_not_packed_here(&mut self) -> io::Result<()> {
+        if self.is_packed() {
+            return Ok(());
         }
-        let packing = packing_of(self.look(MOST_MEMBER_HEADER + BEGINNING_OF_MEMBER)?);
-        if packing == Packing::None || !Search::new(&self.dictionary)?.is_at_record(self.buffered())
-        {
-            return Ok(false);
+        let bytes = self.look(MOST_MEMBER_HEADER + BEGINNING_OF_MEMBER)?;
+        let is_part = bytes.starts_with(GZIP) || bytes.starts_with(ZSTD);
+        if !is_part || !Search::new(&[])?.is_at_record(bytes) {
+            return Ok(());
         }
-        let unused = self.buffered().to_vec();
-        self.unpacked = self.offset();
-        self.from = self.to;
-        if let Part::Plain(stored) = &mut self.part {
-            stored.take_back(unused);
-        }
-        self.part.end();
-        self.packing = packing;
-        Ok(true)
+        let (at, _) = self.part_of(self.offset());
+        let reason = format!(
+            "packed records begin at byte {at}, behind others that are not packed; cut the archive in two there"
+        );
+        Err(io::Error::new(io::ErrorKind::InvalidData, reason))
     }
 
     /// With what it is packed.
@@ -264,8 +260,7 @@ impl Unpacked {
     /// Whether the next byte is the first one of a packed part. It has been looked at.
     pub(super) fn is_at_part(&self) -> bool {
         let next = self.next_part();
-        let is_packed = self.is_packed() && !matches!(self.part, Part::Plain(_));
-        is_packed && next > 0 && self.parts[next - 1].0 == self.offset()
+        self.is_packed() && next > 0 && self.parts[next - 1].0 == self.offset()
     }
 
     /// What the first records of a web archive have told so far.
@@ -560,17 +555,6 @@ const DICTIONARY: &[u8] = &[0x5d, 0x2a, 0x4d, 0x18];
 /// The bytes in which a part is looked for at a time. The first block of a frame has no more than half as many.
 const LOOKED_AT: usize = 512 << 10;
 
-/// How bytes are packed, by their beginning.
-fn packing_of(beginning: &[u8]) -> Packing {
-    if beginning.starts_with(GZIP) {
-        Packing::Gzip
-    } else if beginning.starts_with(ZSTD) || is_skippable_frame(beginning) {
-        Packing::Zstd
-    } else {
-        Packing::None
-    }
-}
-
 /// Whether bytes begin as a frame of zstd that holds no data.
 fn is_skippable_frame(bytes: &[u8]) -> bool {
     matches!(bytes, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
@@ -626,8 +610,7 @@ impl Part {
         };
     }
 
-    /// Begins the next packed part, and returns where. `None` at the end of the input. A web archive may go on
-    /// unpacked, as a part of its own.
+    /// Begins the next packed part, and returns where. `None` at the end of the input.
     fn begin(&mut self, dictionary: &mut Vec<u8>) -> io::Result<Option<u64>> {
         let Self::Between(stored) = self else {
             return Ok(None);
@@ -640,11 +623,15 @@ impl Part {
         if beginning.is_empty() {
             return Ok(None);
         }
-        let is_plain = at > 0 && beginning.starts_with(b"WARC/");
-        if !is_gzip && !is_zstd && !is_plain {
+        if !is_gzip && !is_zstd {
             let behind = if at > 0 { "behind packed data, " } else { "" };
-            let reason =
-                format!("{behind}at byte {at}, there are bytes that are neither gzip nor zstd");
+            let advice = match beginning.starts_with(b"WARC/") {
+                true => "; cut the archive in two there",
+                false => "",
+            };
+            let reason = format!(
+                "{behind}at byte {at}, there are bytes that are neither gzip nor zstd{advice}"
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         }
         if let Some(error) = lacks_dictionary(beginning, at, dictionary) {
@@ -654,9 +641,7 @@ impl Part {
         let Self::Between(stored) = mem::replace(self, Self::Taken) else {
             return Ok(None);
         };
-        *self = if is_plain {
-            Self::Plain(stored)
-        } else if is_gzip {
+        *self = if is_gzip {
             Self::Gzip(Box::new(GzDecoder::new(stored)))
         } else {
             Self::Zstd(Box::new(Frame::new(stored, dictionary)?))

@@ -143,14 +143,17 @@ pub(super) fn kind_of_old_lines(beginning: &[u8], format: InputFormat) -> Option
     if beginning.contains(&b'\n') {
         return None;
     }
-    let mut lines = beginning.split(|&byte| byte == b'\r');
-    let second = lines.by_ref().skip(1).find(|line| !line.is_empty())?;
-    let begins_record = match format {
-        InputFormat::Jsonl => second.trim_ascii_start().starts_with(b"{"),
-        InputFormat::Tsv | InputFormat::Fingerprints => second.contains(&b'\t'),
+    let lines = beginning.split(|&byte| byte == b'\r');
+    let mut lines = lines.filter(|line| !line.trim_ascii().is_empty());
+    let begins_record = |line: &[u8]| match format {
+        InputFormat::Jsonl => line.trim_ascii_start().starts_with(b"{"),
+        InputFormat::Tsv | InputFormat::Fingerprints => line.contains(&b'\t'),
         _ => true,
     };
-    begins_record.then_some(
+    let first = lines.next()?;
+    let second = lines.next()?;
+    let all = [first, second].into_iter().chain(lines);
+    all.into_iter().all(begins_record).then_some(
         "has lines that end in carriage returns alone; turn these into line feeds, say with `tr '\\r' '\\n'`",
     )
 }

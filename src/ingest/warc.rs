@@ -319,6 +319,9 @@ struct Cutter<'c> {
     before: FirstRecords,
 }
 
+/// With this byte begins a member of gzip.
+const GZIP_BEGINS: u8 = 0x1f;
+
 /// So many bytes behind a record tell whether its length is right.
 const MOST_BEHIND: usize = 72;
 
@@ -454,13 +457,8 @@ impl<'c> Cutter<'c> {
         if may_be_record {
             return self.broken(1, NO_HEADER_END);
         }
-        if !is_record && self.content.unpack_from_here()? {
-            self.pass_over_blank_bytes()?;
-            self.is_at_part = self.content.is_at_part();
-            self.is_within_part = !self.is_at_part;
-            return self.record();
-        }
         if !is_record {
+            self.content.ensure_not_packed_here()?;
             return self.broken(0, "there is no header of a WARC record here");
         }
         let header = match self.header()? {
@@ -740,8 +738,11 @@ impl<'c> Cutter<'c> {
                     return Ok(());
                 }
             }
+            if self.content.buffered()[0] == GZIP_BEGINS {
+                self.content.ensure_not_packed_here()?;
+            }
             let bytes = self.content.buffered_in_part();
-            let used = match memchr::memchr(b'W', &bytes[1..]) {
+            let used = match memchr::memchr2(b'W', GZIP_BEGINS, &bytes[1..]) {
                 Some(at) => at + 1,
                 None => bytes.len(),
             };

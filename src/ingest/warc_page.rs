@@ -213,8 +213,9 @@ fn parse_lenient_time(text: &str) -> Option<i64> {
 
 /// Whether a field `Content-Range` tells that all is there: `bytes 0-99/100`.
 fn is_of_all(range: &str) -> bool {
-    let of_bytes = range.trim().strip_prefix("bytes");
-    let parts = of_bytes.and_then(|range| range.trim().split_once('/'));
+    let words = range.trim().split_once(|c: char| c.is_ascii_whitespace());
+    let of_bytes = words.filter(|(unit, _)| unit.eq_ignore_ascii_case("bytes"));
+    let parts = of_bytes.and_then(|(_, range)| range.trim().split_once('/'));
     let Some((part, all)) = parts else {
         return false;
     };
@@ -601,7 +602,7 @@ mod tests {
             parsed.is_ok_and(|page| page.is_some())
         };
         assert!(is_page("Content-Range: bytes 0-7/8"));
-        assert!(is_page("content-range:bytes  0-7/8"));
+        assert!(is_page("content-range:Bytes  0-7/8"));
         for range in [
             "bytes 1-7/8",
             "bytes 0-6/8",

@@ -18,7 +18,7 @@ pub(crate) enum Count {
     Stored,
     Deleted,
     FailedCommits,
-    /// What writers took out of their queues.
+    /// What came into the queues of writers.
     Submissions,
     MergedRows,
     MergedBytes,

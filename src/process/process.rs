@@ -1,4 +1,5 @@
-//! Process: the process that opened something, told from those that were forked from it.
+//! Process: the process that opened something, told from those that were forked from it. PerProcess: a static of which a
+//! forked process gets a new one.
 //!
 //! A forked process has a copy of all memory, and of all descriptors, but none of the threads. What it inherits looks
 //! usable. But its locks may be held by threads that are not there, and its writes are unknown to the process that
@@ -7,11 +8,6 @@
 //! The check is made for every call, so it has to be cheap. To ask the system for the number of the process takes 70 to
 //! 500 ns. So on Linux the number stands in a page of memory that the system clears in every forked process. Elsewhere
 //! the system is asked.
-
-#![expect(
-    unsafe_code,
-    reason = "a forked process must not wait for a lock that it inherited, not even for this"
-)]
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -224,8 +220,6 @@ impl<T> Drop for OfProcess<T> {
     }
 }
 
-// PerProcess: a static of which a forked process gets a new one.
-
 /// A static with locks in it. A forked process begins with a new one, since threads that it does not have may hold the
 /// locks of the one that it inherited.
 pub(crate) struct PerProcess<T> {
@@ -239,6 +233,10 @@ struct Of<T> {
     value: T,
 }
 
+#[expect(
+    unsafe_code,
+    reason = "a forked process must not wait for a lock that it inherited, not even for this"
+)]
 impl<T: Send + Sync + 'static> PerProcess<T> {
     pub(crate) const fn new(make: fn() -> T) -> Self {
         Self {

@@ -16,8 +16,8 @@
 //!
 //! Above them are `write`, `read`, `postings`, `crowds`, `scope_names`, `expiry`, `snapshot` and `store`, for the
 //! rest of the crate. `names_in_use` has the sources that somebody reads now, `salvage` reads damaged files without the
-//! engine, and `planting` (in `tests/stand`) makes wrong rows for tests of the check. `numbers`, `sizes` and `known_sketches` are small
-//! parts that the upper floors use.
+//! engine, and `planting` (in `tests/stand`) makes wrong rows for tests of the check. `numbers`, `sizes` and
+//! `known_sketches` are small parts that the upper floors use.
 
 mod blocks;
 mod checking;

@@ -152,7 +152,7 @@ impl Task {
             return Ok(json!({ "exact": false, "compared": answers.len(), "recall": recall }));
         }
         let first = begin.elapsed().as_secs_f64() / answers.len() as f64;
-        let per_query = self.warm_up(peer, max_distance, queries)?.unwrap_or(first);
+        let per_query = self.warm_up(peer, max_distance, queries, first)?.unwrap_or(first);
         let affordable = (self.pass.as_secs_f64() / per_query) as usize;
         let queries = &queries[..affordable.clamp(LEAST_QUERIES, queries.len())];
         let mut microseconds = Vec::new();
@@ -186,11 +186,13 @@ impl Task {
         peer: &mut impl Peer,
         max_distance: u32,
         queries: &[u64],
+        first: f64,
     ) -> Result<Option<f64>> {
-        const TIMED: usize = 500;
+        let affordable = (self.pass.as_secs_f64() / first) as usize;
+        let timed = affordable.clamp(LEAST_QUERIES, 500);
         let begun = Instant::now();
         let mut last = None;
-        for some in queries.chunks_exact(TIMED) {
+        for some in queries.chunks_exact(timed) {
             if begun.elapsed() >= 3 * self.pass {
                 break;
             }
@@ -198,7 +200,7 @@ impl Task {
             for &query in some {
                 black_box(peer.count(query, max_distance)?);
             }
-            last = Some(begin.elapsed().as_secs_f64() / TIMED as f64);
+            last = Some(begin.elapsed().as_secs_f64() / timed as f64);
         }
         Ok(last)
     }

@@ -2,11 +2,6 @@
 //! occur in a run. And finding an index from a guess: prefixes are hashes or fingerprints, which are evenly spread, so
 //! the guess is wrong by a few rows, and there are fewer waits for memory than in a binary search.
 
-#![allow(
-    unsafe_code,
-    reason = "the instructions take an address; they read nothing and cannot fail, whatever it is"
-)]
-
 use std::ops::Range;
 
 use super::large_list::LargeList;
@@ -210,6 +205,10 @@ pub(crate) fn guess(count: usize, low: u64, high: u64, value: u64) -> usize {
 // for a prefetch. Therefore many prefetches go on at the same time.
 
 /// Fetches the line of memory in which `item` begins.
+#[allow(
+    unsafe_code,
+    reason = "the instructions take an address; they read nothing and cannot fail, whatever it is"
+)]
 #[inline(always)]
 pub(crate) fn prefetch<T>(item: &T) {
     let address = std::ptr::from_ref(item);

@@ -162,7 +162,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         };
         let special = integration != Integration::None
             || (space, tag.name) == (Space::MathMl, ANNOTATION_XML);
-        // One that has a place of its own begins a line.
+        // One that begins at a place in another line. Many programs give each piece of a word its `x` and its `y`.
         if (space, tag.name) == (Space::Svg, TSPAN)
             && tag.attributes.has(Flag::X)
             && tag.attributes.has(Flag::Line)

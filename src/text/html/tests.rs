@@ -69,7 +69,7 @@ fn what_a_style_makes_a_block_separates_words() {
 #[test]
 fn text_of_svg_with_a_place_of_its_own_is_a_line() {
     let page = "<svg><text><tspan x=0 y=0>The council</tspan><tspan x=0 dy=1em>voted on \
-                Mon</tspan><tspan dx=2>day</tspan><tspan x=9> </tspan>";
+                M</tspan><tspan x=3 y=9>on</tspan><tspan dx=2>day</tspan><tspan x=9> </tspan>";
     assert_eq!(words(page), "The council voted on Monday");
 }
 

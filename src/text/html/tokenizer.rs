@@ -12,10 +12,9 @@ use super::names::{Name, names};
 use super::references::{self, Characters, Within};
 
 names! {
-    CLASS = "class", COLOR = "color", DATA = "data", DISPLAY = "display", DY = "dy", ENCODING = "encoding", FACE = "face", HIDDEN = "hidden", ID = "id",
-    HREF = "href", OPEN = "open", POPOVER = "popover", SCRIPT = "script", SHADOW_ROOT = "shadowrootmode",
+    CLASS = "class", COLOR = "color", DATA = "data", DISPLAY = "display", DY = "dy", ENCODING = "encoding",
+    FACE = "face", HIDDEN = "hidden", HREF = "href", ID = "id", OPEN = "open", POPOVER = "popover", SCRIPT = "script", SHADOW_ROOT = "shadowrootmode",
     SIZE = "size", STYLE = "style", TYPE = "type", X = "x", XLINK_HREF = "xlink:href",
-    Y = "y",
 }
 
 /// A token of a page.
@@ -496,7 +495,7 @@ pub(super) enum Flag {
     Data,
     /// `x`, where a text of SVG begins in its line.
     X,
-    /// `y` or `dy`, with which a text of SVG leaves its line.
+    /// `dy`, with which a text of SVG leaves its line.
     Line,
     /// `color`, `face` or `size`, with which a `font` ends SVG and MathML.
     Font,
@@ -528,7 +527,7 @@ impl<'a> Attributes<'a> {
             HREF | XLINK_HREF => self.set(Flag::Href),
             DATA => self.set(Flag::Data),
             X => self.set(Flag::X),
-            Y | DY => self.set(Flag::Line),
+            DY => self.set(Flag::Line),
             COLOR | FACE | SIZE => self.set(Flag::Font),
             ID if is_late_part(value) => self.set(Flag::Revealed),
             CLASS if value.starts_with(b"mwe-math-mathml-a11y") => self.set(Flag::Revealed),

@@ -12,7 +12,8 @@ pub(super) enum Property {
     /// Whether nobody sees the character, so that it goes: Default_Ignorable_Code_Point, but for the zero-width
     /// space, and what only stretches a word.
     Dropped = 0x08,
-    /// Whether the character folds to none or to several, and none of these need be one that NFKC changes.
+    /// Whether the character folds to none or to several, and none of these need be one that NFKC changes. Or it is a
+    /// fraction, before which a space may come.
     FoldsToSeveral = 0x10,
     /// Whether normalisation form KC may change the character, or what is before it: unless NFKC_Quick_Check is Yes
     /// and the combining class is 0.
