@@ -145,17 +145,21 @@ pub(super) fn kind_of_old_lines(beginning: &[u8], format: InputFormat) -> Option
     }
     let lines = beginning.split(|&byte| byte == b'\r');
     let mut lines = lines.filter(|line| !line.trim_ascii().is_empty());
-    let begins_record = |line: &[u8]| match format {
+    let first = lines.next()?;
+    let second = lines.next()?;
+    let mut all = [first, second].into_iter().chain(lines);
+    all.all(|line| begins_record(line, format)).then_some(
+        "has lines that end in carriage returns alone; turn these into line feeds, say with `tr '\\r' '\\n'`",
+    )
+}
+
+/// Whether a line may be a record of a format.
+fn begins_record(line: &[u8], format: InputFormat) -> bool {
+    match format {
         InputFormat::Jsonl => line.trim_ascii_start().starts_with(b"{"),
         InputFormat::Tsv | InputFormat::Fingerprints => line.contains(&b'\t'),
         _ => true,
-    };
-    let first = lines.next()?;
-    let second = lines.next()?;
-    let all = [first, second].into_iter().chain(lines);
-    all.into_iter().all(begins_record).then_some(
-        "has lines that end in carriage returns alone; turn these into line feeds, say with `tr '\\r' '\\n'`",
-    )
+    }
 }
 
 /// What a text is that holds many documents in a format that is not read. The beginning of a text is enough, but of a

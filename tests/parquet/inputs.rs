@@ -1018,11 +1018,11 @@ fn a_column_of_nulls_counts_as_absent() -> TestResult {
     for name in ["seen", "rank", "repeats", "scope", "key", "payload"] {
         let nulls: ArrayRef = Arc::new(arrow_array::NullArray::new(4));
         let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..4).map(text)));
-        write(
-            &path,
-            vec![("text", texts), (name, nulls)],
-            Compression::UNCOMPRESSED,
-        )?;
+        let columns = [("text", texts, false), (name, nulls, true)];
+        let batch = RecordBatch::try_from_iter_with_nullable(columns)?;
+        let mut writer = ArrowWriter::try_new(File::create(&path)?, batch.schema(), None)?;
+        writer.write(&batch)?;
+        writer.close()?;
         let database = folder.path(&format!("{name}.simdb"));
         let mut read = simdb();
         let read = run_with_input(read.arg("ingest").arg(&database).arg(&path), b"")?.expect(0);

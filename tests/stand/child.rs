@@ -10,7 +10,7 @@ const LONGEST: Duration = Duration::from_secs(180);
 
 /// How much tests do in a child, where the usual amount would take long. What fails there need not be made small.
 const AMOUNTS: [(&str, &str); 3] = [
-    ("SIMDB_IMAGES", "140"),
+    ("SIMDB_IMAGES", "300"),
     ("SIMDB_FOLDERS", "60"),
     ("PROPTEST_MAX_SHRINK_ITERS", "0"),
 ];

@@ -540,8 +540,9 @@ const MOST_OF_INITIAL: usize = 2;
 
 /// The characters of a text that are no white space.
 fn letters_of(text: &[u8]) -> usize {
-    let is_letter = |byte: &&u8| **byte & 0xC0 != 0x80 && !byte.is_ascii_whitespace();
-    text.iter().filter(is_letter).count()
+    text.iter()
+        .filter(|&&byte| byte & 0xC0 != 0x80 && !byte.is_ascii_whitespace())
+        .count()
 }
 
 /// Whether MathML has HTML in this annotation.
