@@ -1015,10 +1015,15 @@ fn a_pipe_is_not_imported_and_no_output() -> TestResult {
 fn a_column_of_nulls_counts_as_absent() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("a.parquet");
-    for name in ["seen", "rank", "repeats", "scope", "key", "payload"] {
+    for name in ["seen", "rank", "repeats", "scope", "payload"] {
         let nulls: ArrayRef = Arc::new(arrow_array::NullArray::new(4));
         let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..4).map(text)));
-        let columns = [("text", texts, false), (name, nulls, true)];
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..4));
+        let columns = [
+            ("id", ids, false),
+            ("text", texts, false),
+            (name, nulls, true),
+        ];
         let batch = RecordBatch::try_from_iter_with_nullable(columns)?;
         let mut writer = ArrowWriter::try_new(File::create(&path)?, batch.schema(), None)?;
         writer.write(&batch)?;
