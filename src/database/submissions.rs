@@ -455,8 +455,8 @@ impl Submissions {
         Ok(None)
     }
 
-    /// Counts what came. The thread is woken for the first, unless it wakes up soon enough by itself. More of them change that only if
-    /// they make the group full. Whoever waits is told of by [`wait_for`](Self::wait_for).
+    /// Counts what came. The thread is woken for the first, unless it wakes up soon enough by itself. More of them
+    /// change that only if they make the group full. Whoever waits is told of by [`wait_for`](Self::wait_for).
     fn notify_after_push(&self, queue: &Queue) {
         self.meters.add(Count::Submissions, 1);
         self.show(queue);

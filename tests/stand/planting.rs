@@ -1,6 +1,8 @@
 //! Planting: differences that no transaction makes, in blocks with the right checksums. For tests of the
 //! check. Also a question that only tests ask.
 
+use std::sync::Arc;
+
 use super::store::Store;
 use super::write::Transaction;
 use crate::document::Document;
@@ -8,8 +10,14 @@ use crate::error::Result;
 use crate::store::blocks::{
     Blocks, DocumentBlock, Extent, FileSeed, Filter, Lists, Packed, Packer, pack_documents,
 };
-use crate::store::file::{Counters, DOCUMENTS, Edit, Set, SetRow, Turn};
+use crate::store::file::{Counters, DOCUMENTS, Edit, Set, SetRow, Turn, View};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
+use crate::store::sorted_set::Level;
+
+fn last_level<R: SetRow>(view: &View, set: Set<R>) -> Arc<Level<R>> {
+    let last = view.state().sets[set].levels.last();
+    last.expect("the set has a level").level.clone()
+}
 
 impl Store {
     /// Commits any change of the state and of the stored rows.
@@ -30,12 +38,7 @@ impl Store {
         change: impl FnOnce(&mut Vec<Lists<R>>),
     ) -> Result<()> {
         let view = self.shared.view()?;
-        let level = view.state().sets[set]
-            .levels
-            .last()
-            .expect("the set has a level")
-            .level
-            .clone();
+        let level = last_level(&view, set);
         let mut blocks = Vec::new();
         let of = view.blocks().of_table(set.table());
         for entry in level.entries(level.all(), of)? {
@@ -59,12 +62,7 @@ impl Store {
     /// Gives the first block of the last level of a set a filter that does not know its rows.
     pub(crate) fn plant_filter<R: SetRow>(&self, set: Set<R>) -> Result<()> {
         let view = self.shared.view()?;
-        let level = view.state().sets[set]
-            .levels
-            .last()
-            .expect("the set has a level")
-            .level
-            .clone();
+        let level = last_level(&view, set);
         let mut packed = Vec::new();
         let of = view.blocks().of_table(set.table());
         for entry in level.entries(level.all(), of)? {

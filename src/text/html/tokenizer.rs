@@ -13,7 +13,8 @@ use super::references::{self, Characters, Within};
 
 names! {
     CLASS = "class", COLOR = "color", DATA = "data", DISPLAY = "display", DY = "dy", ENCODING = "encoding",
-    FACE = "face", HIDDEN = "hidden", HREF = "href", ID = "id", OPEN = "open", POPOVER = "popover", SCRIPT = "script", SHADOW_ROOT = "shadowrootmode",
+    FACE = "face", HIDDEN = "hidden", HREF = "href", ID = "id", OPEN = "open", POPOVER = "popover",
+    SCRIPT = "script", SHADOW_ROOT = "shadowrootmode",
     SIZE = "size", STYLE = "style", TYPE = "type", X = "x", XLINK_HREF = "xlink:href",
 }
 
