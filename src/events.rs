@@ -163,8 +163,8 @@ pub(crate) fn tables_do_not_fit(path: &Path, limit_bytes: u64, needed_bytes: u64
         path = %path.display(),
         cache_limit_bytes = limit_bytes,
         tables_need_bytes = needed_bytes,
-        "the permuted tables do not fit into the cache, so queries read the file; a larger cache makes them \
-         about ten times as fast"
+        "the permuted tables do not fit into the cache, so as many signatures of them are kept as fit, and queries \
+         read the file; a larger cache makes them faster"
     );
     #[cfg(not(feature = "tracing"))]
     let _ = (path, limit_bytes, needed_bytes);

@@ -125,11 +125,21 @@ impl Bench<'_> {
         if let Some(query) = queries.first() {
             row.add("sources", snapshot.explain(query)?.1.sources as u64);
         }
+        let misses_before = self.database()?.metrics().cache_misses;
         let begun = Instant::now();
         let (times, answers) = timed_by(threads, &queries, |query| answer(&snapshot, query))?;
         let seconds = begun.elapsed().as_secs_f64();
+        let misses = self.database()?.metrics().cache_misses - misses_before;
         row.add("threads", threads);
         row.add_rounded("queries_per_second", times.len() as f64 / seconds);
+        row.add_rounded("blocks_per_query", misses as f64 / times.len() as f64);
+        if threads == 1 {
+            // Random ones stand at even places, and those near a document between them.
+            for (name, first) in [("random", 0), ("near", 1)] {
+                let half = times.iter().skip(first).step_by(2).copied().collect();
+                row.add_times(name, half, 1e6, "us");
+            }
+        }
         add_answers(row, distance, times, answers);
         Ok(())
     }

@@ -291,10 +291,18 @@ impl Overview {
     fn memory(&self) -> String {
         let limit = told_bytes(self.stats.cache_limit_bytes as f64);
         let need = told_bytes(self.stats.tables_need_bytes as f64);
-        match self.stats.tables_fit {
-            true => format!("enough: queries need {need}, and the cache may take {limit}"),
-            false => format!("too little: queries need {need}, and the cache may take {limit}"),
-        }
+        let enough = if self.stats.tables_fit {
+            "enough"
+        } else if self.signatures_fit() {
+            "enough for half of the tables"
+        } else {
+            "too little"
+        };
+        format!("{enough}: queries need {need}, and the cache may take {limit}")
+    }
+
+    fn signatures_fit(&self) -> bool {
+        self.stats.signatures_need_bytes <= self.stats.cache_limit_bytes
     }
 
     fn fingerprints(&self) -> String {
@@ -348,8 +356,9 @@ impl Overview {
     fn cache(&self) -> String {
         let stats = &self.stats;
         format!(
-            "{} used; {} would hold all tables, {} also the lists of documents (postings)",
+            "{} used; {} would hold half of all tables, {} all of them, {} also the lists of documents (postings)",
             told_bytes(stats.cache_bytes as f64),
+            told_bytes(stats.signatures_need_bytes as f64),
             told_bytes(stats.tables_need_bytes as f64),
             told_bytes(stats.queries_need_bytes as f64)
         )
@@ -459,12 +468,18 @@ impl Overview {
         if self.groups.is_none() || self.prefixes.is_none() {
             advice.push("some of the file is damaged: `simdb check` tells what, `simdb salvage` takes out what is whole".to_owned());
         }
-        if !stats.tables_fit {
+        let limit = told_bytes(stats.cache_limit_bytes as f64);
+        let need = told_bytes(stats.tables_need_bytes as f64);
+        if !stats.tables_fit && self.signatures_fit() {
             advice.push(format!(
-                "the tables do not fit into the cache of {}, so queries read the file and are slow: give the program \
-                 that opens the database a cache of {} or more",
-                told_bytes(stats.cache_limit_bytes as f64),
-                told_bytes(stats.tables_need_bytes as f64)
+                "half of the tables fits into the cache of {limit}, so queries that find something read the file: give \
+                 the program that opens the database a cache of {need} or more"
+            ));
+        } else if !stats.tables_fit {
+            advice.push(format!(
+                "the tables do not fit into the cache of {limit}, so queries read the file and are slow: give the \
+                 program that opens the database a cache of {need} or more, or of {} for half of the tables",
+                told_bytes(stats.signatures_need_bytes as f64)
             ));
         }
         if stats.marks > MANY_MARKS && stats.marks > stats.documents {
@@ -554,6 +569,7 @@ pub(super) fn stats_object(stats: &Statistics) -> Value {
         "table_bytes": stats.table_bytes,
         "posting_bytes": stats.posting_bytes,
         "tables_need_bytes": stats.tables_need_bytes,
+        "signatures_need_bytes": stats.signatures_need_bytes,
         "queries_need_bytes": stats.queries_need_bytes,
         "tables_fit": stats.tables_fit,
         "levels": stats.levels,

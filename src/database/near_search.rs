@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::mem;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
@@ -10,9 +10,12 @@ use smallvec::SmallVec;
 
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::plan::{Candidates, NearFingerprint, Permuted, PricedProbeSet, ProbeSet, ProbedPrefix};
+use crate::plan::{
+    Candidates, CutCandidates, NearFingerprint, Permuted, PricedProbeSet, ProbeSet, ProbedPrefix,
+    Table,
+};
 use crate::planted::planted;
-use crate::store::{AddRanges, Reader, Scan, Searched, Transaction};
+use crate::store::{AddRanges, CandidateSearch, Reader, Scan, Searched, Transaction};
 
 /// A query for the stored fingerprints within a distance of a fingerprint.
 #[derive(Clone, Copy, Debug)]
@@ -369,50 +372,25 @@ impl<'a> Probes<'a> {
     /// The fingerprints near to each query among the candidates, in order and without repetitions. `None` if they are
     /// more than `most`.
     fn near(&self, most: usize) -> Result<Option<NearEach>> {
-        let tables = self.reader.settings().plan.tables();
-        let mut near = Vec::new();
-        let mut masks = Vec::new();
-        let mut too_many = false;
-        self.reader.candidates(
-            |add| self.each_range(add),
-            |range, candidates| {
-                if too_many {
-                    return;
-                }
-                let Sharing { prefix, start, end } = range.of;
-                let of = &self.prefixes[prefix as usize];
-                let table = &tables[of.prefix.table];
-                let is_shared = end - start > 1;
-                let lost = u32::from(is_shared && planted("a range that is shared loses a query"));
-                for probe in &self.probes[start as usize..(end - lost) as usize] {
-                    let index = self.indexes[of.indexes + probe.query()];
-                    let query = self.permuted[of.permuted + probe.query()];
-                    candidates.each_near(query, of.max_distance, table, |found| {
-                        // Most queries find one fingerprint, in several tables.
-                        if near.is_empty() {
-                            self.reader.prefetch_posted(found.fingerprint);
-                        }
-                        if near.len() >= MANY {
-                            if masks.is_empty() {
-                                masks = self.prefix_masks();
-                            }
-                            let differing =
-                                self.queries[index].fingerprint.bits() ^ found.fingerprint.bits();
-                            if self.is_found_before(prefix as usize, &masks, differing) {
-                                return;
-                            }
-                        }
-                        near.push((index, found));
-                    });
-                }
-                if near.len() > 2 * most {
-                    sort_and_dedup(&mut near);
-                    too_many = near.len() > most;
-                }
-            },
-        )?;
+        let mut comparing = Comparing {
+            probes: self,
+            near: Vec::new(),
+            masks: Vec::new(),
+            most,
+            too_many: false,
+        };
+        self.reader
+            .search_candidates(|add| self.each_range(add), &mut comparing)?;
+        let Comparing {
+            mut near, too_many, ..
+        } = comparing;
         sort_and_dedup(&mut near);
         Ok((near.len() <= most && !too_many).then_some(near))
+    }
+
+    /// The table of a prefix.
+    fn table_of(&self, of: &ProbesOfPrefix) -> &Table {
+        &self.reader.settings().plan.tables()[of.prefix.table]
     }
 
     /// The bits of a fingerprint that make up each prefix.
@@ -462,6 +440,82 @@ impl<'a> Probes<'a> {
                 }
             }
         }
+    }
+}
+
+/// Queries that are compared with the candidates of their probes.
+struct Comparing<'p> {
+    probes: &'p Probes<'p>,
+    near: NearEach,
+    /// The bits of each prefix, once there are many near fingerprints.
+    masks: Vec<u64>,
+    /// With more near fingerprints than this, there are too many.
+    most: usize,
+    too_many: bool,
+}
+
+impl CandidateSearch<Sharing> for Comparing<'_> {
+    fn compare(&mut self, Sharing { prefix, start, end }: Sharing, candidates: Candidates<'_>) {
+        if self.too_many {
+            return;
+        }
+        let probes = self.probes;
+        let of = &probes.prefixes[prefix as usize];
+        let table = probes.table_of(of);
+        let is_shared = end - start > 1;
+        let lost = u32::from(is_shared && planted("a range that is shared loses a query"));
+        for probe in &probes.probes[start as usize..(end - lost) as usize] {
+            let index = probes.indexes[of.indexes + probe.query()];
+            let query = probes.permuted[of.permuted + probe.query()];
+            candidates.each_near(query, of.max_distance, table, |found| {
+                // Most queries find one fingerprint, in several tables.
+                if self.near.is_empty() {
+                    probes.reader.prefetch_posted(found.fingerprint);
+                }
+                if self.near.len() >= MANY {
+                    if self.masks.is_empty() {
+                        self.masks = probes.prefix_masks();
+                    }
+                    let differing =
+                        probes.queries[index].fingerprint.bits() ^ found.fingerprint.bits();
+                    if probes.is_found_before(prefix as usize, &self.masks, differing) {
+                        return;
+                    }
+                }
+                self.near.push((index, found));
+            });
+        }
+        if self.near.len() > 2 * self.most {
+            sort_and_dedup(&mut self.near);
+            self.too_many = self.near.len() > self.most;
+        }
+    }
+
+    fn may_be_near(&self, of: Sharing, candidates: CutCandidates<'_>) -> u64 {
+        let Sharing { prefix, start, end } = of;
+        let of = &self.probes.prefixes[prefix as usize];
+        let mut near = 0;
+        for probe in &self.probes.probes[start as usize..end as usize] {
+            let query = self.probes.permuted[of.permuted + probe.query()];
+            near |= candidates.may_be_near(query, of.max_distance);
+        }
+        near
+    }
+
+    fn found_before(&self, of: Sharing, range: &RangeInclusive<u64>) -> Option<u64> {
+        /// Among more, none is looked for.
+        const FEW: usize = 64;
+        let table = self
+            .probes
+            .table_of(&self.probes.prefixes[of.prefix as usize]);
+        if self.near.len() > FEW {
+            return None;
+        }
+        let mut rows = self
+            .near
+            .iter()
+            .map(|(_, found)| table.apply(found.fingerprint).bits());
+        rows.find(|row| range.contains(row))
     }
 }
 

@@ -247,7 +247,7 @@ impl Tallies {
     }
 
     /// What all threads have counted.
-    fn sum(&self, tally: Tally) -> u64 {
+    pub(crate) fn sum(&self, tally: Tally) -> u64 {
         let counts = self
             .lines
             .iter()

@@ -77,6 +77,32 @@ impl<'a> Candidates<'a> {
     }
 }
 
+/// Candidates of which only the first bits are known, permuted as in their table. There are at most 64.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CutCandidates<'a> {
+    /// The bits that all begin with.
+    pub(crate) beginning: u64,
+    /// The bits that follow.
+    pub(crate) signatures: &'a [u32],
+    /// The number of bits that follow these.
+    pub(crate) unknown_bits: u32,
+}
+
+impl CutCandidates<'_> {
+    /// Which of them may be within `max_distance` of the query: all that differ from it in no more of the known bits.
+    /// The bits of a number, the lowest for the first candidate.
+    #[inline]
+    pub(crate) fn may_be_near(self, query: Permuted, max_distance: u32) -> u64 {
+        let known = query.bits() >> self.unknown_bits;
+        let beginning = self.beginning >> self.unknown_bits;
+        let before = ((known ^ beginning) >> u32::BITS).count_ones();
+        match max_distance.checked_sub(before) {
+            Some(left) => signatures_within(self.signatures, known as u32, left),
+            None => 0,
+        }
+    }
+}
+
 /// A stored fingerprint within the max distance of a query. Ordered by distance, then fingerprint. So one
 /// set both removes repeats and sorts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -128,6 +154,29 @@ fn all_within(rows: &[u64], query: u64, max_distance: u32) -> u64 {
     let mut within = 0;
     for (index, row) in rows.iter().enumerate() {
         let is_within = (row ^ query).count_ones() <= max_distance;
+        within |= u64::from(is_within) << index;
+    }
+    within
+}
+
+/// Which signatures are within a distance of one, of up to 64.
+#[multiversion(targets(
+    "x86_64+avx512f+avx512vl+avx512vpopcntdq+popcnt",
+    "x86_64+avx2+popcnt",
+    "x86_64+popcnt",
+    "aarch64+neon",
+))]
+fn signatures_within(signatures: &[u32], wanted: u32, max_distance: u32) -> u64 {
+    let mut least = u32::MAX;
+    for signature in signatures {
+        least = least.min((signature ^ wanted).count_ones());
+    }
+    if least > max_distance {
+        return 0;
+    }
+    let mut within = 0;
+    for (index, signature) in signatures.iter().enumerate() {
+        let is_within = (signature ^ wanted).count_ones() <= max_distance;
         within |= u64::from(is_within) << index;
     }
     within
@@ -191,6 +240,8 @@ fn least_distance(rows: &[u64], query: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::plan::table::tests::scattered;
 
@@ -221,6 +272,39 @@ mod tests {
                     });
                 let expected = near.filter(|near| near.distance <= max_distance);
                 assert_eq!(found, expected.collect::<Vec<_>>());
+            }
+        }
+    }
+
+    proptest! {
+        /// Whatever is known of a candidate, it is let through if it is near, and if it is not, as far as that is known.
+        #[test]
+        fn what_may_be_near_is_all_that_differs_in_few_known_bits(
+            query in any::<u64>(),
+            differing in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u64>()), 1..65),
+            known_bits in 0..=32u32, unknown_bits in 0..=32u32, max_distance in 0..12u32,
+        ) {
+            // All agree in the first bits. The others differ in an eighth of them.
+            let beginning = (query ^ differing[0].0 & differing[0].1)
+                & !u64::MAX.checked_shr(64 - unknown_bits - 32).unwrap_or(0);
+            let rows: Vec<u64> = differing
+                .iter()
+                .map(|(a, b, c)| {
+                    let row = query ^ (a & b & c);
+                    let rest = u64::MAX.checked_shr(64 - unknown_bits - known_bits).unwrap_or(0);
+                    beginning | row & rest
+                })
+                .collect();
+            let signatures: Vec<u32> = rows.iter().map(|row| (row >> unknown_bits) as u32).collect();
+            let cut = CutCandidates {
+                beginning,
+                signatures: &signatures,
+                unknown_bits,
+            };
+            let may_be_near = cut.may_be_near(Permuted::from_bits(query), max_distance);
+            for (index, row) in rows.iter().enumerate() {
+                let known = ((row ^ query) >> unknown_bits).count_ones();
+                prop_assert_eq!(may_be_near >> index & 1 == 1, known <= max_distance);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The cost of a probe set: the ranges it reads, the candidates it meets, and the time they take.
 
+use std::collections::BTreeSet;
+
 use super::probes::{ProbeSet, ProbedPrefix};
 use super::table::Table;
 use crate::fingerprint::Fingerprint;
@@ -38,14 +40,21 @@ const CANDIDATE: Nanos = Nanos {
     in_cache: 0.25,
     miss: 0.5,
 };
+/// What it takes longer to compare the query with the signature of a candidate.
+const SIGNATURE_NANOS: f64 = 0.75;
 /// Comparing the query with a candidate that another query has read just before.
 const SHARED_CANDIDATE_NANOS: f64 = 0.04;
 /// The size of the tables at which half of them is in the caches of the processor.
 const HALF_IN_CACHE_BYTES: f64 = 64e6;
 
+/// The bytes of a row in memory, and those of its signature with its part of the index.
+const ROW_BYTES: f64 = 8.0;
+const SIGNATURE_BYTES: f64 = 4.2;
 /// The additional cost of a range whose block is not in the cache. The block is read from the page cache
 /// of the system, and decoded.
 const READ_NANOS: f64 = 5_000.0;
+/// The additional cost of a query whose rows are cut: every other query is taken to find something, whose row it reads.
+const FOUND_NANOS: f64 = READ_NANOS / 2.0;
 /// Gathering a near fingerprint, and putting it in order.
 const NEAR_NANOS: f64 = 60.0;
 /// Comparing the query with one fingerprint in a scan, including reading and decoding.
@@ -81,11 +90,29 @@ pub(crate) struct CostModel {
     levels: f64,
     /// The number of rows of each run in memory that is read beside the levels.
     runs: Vec<f64>,
-    /// The share of the blocks that fits into the cache, 0 to 1.
-    cached: f64,
+    /// The bytes that the rows may take in memory.
+    cache_bytes: f64,
+    /// What of the rows is taken to be in memory.
+    held: Held,
     /// For each table, the share of its rows that a prefix of 0 to 64 bits leads to, on average over the
     /// prefixes of stored fingerprints. Empty if the fingerprints are taken to be uniform.
     pub(super) shares: Vec<Vec<f64>>,
+}
+
+/// What of the rows of some tables is in memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Held {
+    /// The share of the rows of which something is, 0 to 1.
+    share: f64,
+    /// Whether whole rows do not fit, so that there are signatures of them.
+    are_cut: bool,
+}
+
+impl Held {
+    const ALL: Self = Self {
+        share: 1.0,
+        are_cut: false,
+    };
 }
 
 impl CostModel {
@@ -104,7 +131,8 @@ impl CostModel {
             tables: tables.len() as f64,
             levels: 1.0,
             runs: Vec::new(),
-            cached: 1.0,
+            cache_bytes: f64::INFINITY,
+            held: Held::ALL,
             shares,
         }
     }
@@ -119,15 +147,42 @@ impl CostModel {
         cache_bytes: f64,
     ) -> Self {
         let tables = shares.len() as f64;
-        Self {
+        let model = Self {
             work: Work::Queries(1.0),
             rows,
             tables,
             levels: levels as f64,
             runs,
-            cached: (cache_bytes / (rows * 8.0 * tables)).min(1.0),
+            cache_bytes,
+            held: Held::ALL,
             shares,
+        };
+        let held = model.held_of(tables);
+        Self { held, ..model }
+    }
+
+    /// What of the rows of so many tables is in memory, if no other table is read.
+    fn held_of(&self, tables: f64) -> Held {
+        let rows = self.rows * tables;
+        let are_cut = self.cache_bytes < rows * ROW_BYTES;
+        let share = match are_cut {
+            true => (self.cache_bytes / (rows * SIGNATURE_BYTES)).min(1.0),
+            false => 1.0,
+        };
+        Held { share, are_cut }
+    }
+
+    /// The same file with more in memory than there is, and with less. What is in memory depends on the number of tables
+    /// that a probe set reads, which is known once it is found. With less in memory, it has fewer ranges.
+    pub(super) fn by_memory(&self) -> Vec<Self> {
+        let of = |share| Self {
+            held: Held { share, ..self.held },
+            ..self.clone()
+        };
+        if self.work == Work::Join || !self.held.are_cut {
+            return vec![self.clone()];
         }
+        vec![self.clone(), of(1.0), of(0.0)]
     }
 
     /// The same file while documents come into it. It has a small level beside the large one.
@@ -181,10 +236,12 @@ impl CostModel {
                 + candidates * JOINED_NANOS;
         };
         let in_memory = self.nanos_here(&RANGE);
-        let range = in_memory + READ_NANOS * (1.0 - self.cached);
+        let range = in_memory + READ_NANOS * (1.0 - self.held.share);
         // A probe that reads more than a sixteenth of a table is not expected to find it in the cache.
         let candidate = if candidates > self.rows / 16.0 {
             SCANNED_NANOS
+        } else if self.held.are_cut {
+            self.nanos_here(&CANDIDATE) + SIGNATURE_NANOS
         } else {
             self.nanos_here(&CANDIDATE)
         };
@@ -251,7 +308,13 @@ impl CostModel {
             ProbeSet::Scan if self.work == Work::Join => self.rows * JOINED_NANOS,
             ProbeSet::Scan => self.nanos_here(&QUERY) + self.rows * SCANNED_NANOS,
             ProbeSet::Prefixes(prefixes) => {
-                self.sum_nanos(prefixes.iter().map(|&prefix| self.prefix_nanos(prefix)))
+                let tables: BTreeSet<usize> = prefixes.iter().map(|prefix| prefix.table).collect();
+                let here = Self {
+                    held: self.held_of(tables.len() as f64),
+                    ..self.clone()
+                };
+                let found = if here.held.are_cut { FOUND_NANOS } else { 0.0 };
+                found + here.sum_nanos(prefixes.iter().map(|&prefix| here.prefix_nanos(prefix)))
             }
         }
     }

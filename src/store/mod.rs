@@ -79,7 +79,7 @@ pub(crate) use known_sketches::KnownSketches;
 pub(crate) use names_in_use::NamesTaken;
 pub(crate) use numbers::{DocumentNumber, ReadScopes, ScopeNumber};
 pub(crate) use postings::Posted;
-pub(crate) use read::{AddRanges, Reader, Scan};
+pub(crate) use read::{AddRanges, CandidateSearch, Reader, Scan};
 pub use salvage::{MissingDocuments, SalvageReport};
 pub(crate) use salvage::{Salvaging, salvage};
 pub(crate) use scope_names::ScopeNames;

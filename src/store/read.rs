@@ -8,15 +8,15 @@ use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::metrics::Tally;
-use crate::plan::{Candidates, CostModel, Part};
+use crate::plan::{Candidates, CostModel, CutCandidates, Part};
 use crate::sketch::Sketch;
-use crate::store::blocks::Lists;
+use crate::store::blocks::{CutRows, Lists};
 use crate::store::file::{
     Counters, KEYS, KnownNames, POSTINGS, ProbeSets, Set, SetRow, Settings, View, all_listed,
     fingerprint_of, key_row, missing_scope, number_of, permuted, scope_of,
 };
 use crate::store::numbers::{DocumentNumber, ReadScopes, ScopeNumber};
-use crate::store::sorted_set::{Marks, Searched, SetReader, read_ranges};
+use crate::store::sorted_set::{Marks, Receiver, Searched, SetReader, read_ranges};
 
 /// Adds ranges of a permuted table, in order.
 pub(crate) type AddRanges<'a, T> = &'a mut dyn FnMut(usize, &[Searched<u64, T>]);
@@ -88,23 +88,52 @@ impl<'a> Reader<'a> {
         mut each: impl FnMut(&Searched<u64, T>, Candidates<'_>),
     ) -> Result<u64> {
         let mut candidates = 0;
+        let parts = self.read_probes(
+            probes,
+            |range: &Searched<u64, T>, puts: &[u64], _: &[u64]| {
+                candidates += puts.len() as u64;
+                each(range, Candidates::new(puts));
+            },
+        )?;
+        self.count_candidates(candidates);
+        Ok(parts)
+    }
+
+    /// Gives a search the candidates of each probe that may be near, as [`candidates`](Self::candidates) does.
+    pub(crate) fn search_candidates<T: Copy>(
+        self,
+        probes: impl FnOnce(AddRanges<'_, T>),
+        search: &mut impl CandidateSearch<T>,
+    ) -> Result<()> {
+        let mut receiver = Searching {
+            search,
+            are_all_live: self.all_rows_have_documents(),
+            candidates: 0,
+        };
+        self.read_probes(probes, &mut receiver)?;
+        self.count_candidates(receiver.candidates);
+        Ok(())
+    }
+
+    fn read_probes<T: Copy>(
+        self,
+        probes: impl FnOnce(AddRanges<'_, T>),
+        each: impl Receiver<u64, T>,
+    ) -> Result<u64> {
         let read = read_ranges(
             Marks::Ignored,
             usize::MAX,
             |ranges| {
                 probes(&mut |table, of_table| ranges.add(&self.set(permuted(table)), of_table));
             },
-            |range: &Searched<u64, T>, puts: &[u64], _: &[u64]| {
-                candidates += puts.len() as u64;
-                each(range, Candidates::new(puts));
-            },
+            each,
         )?;
-        self.view
-            .blocks()
-            .cache
-            .tallies
-            .add(Tally::Candidates, candidates);
         Ok(read.parts)
+    }
+
+    fn count_candidates(self, candidates: u64) {
+        let cache = &self.view.blocks().cache;
+        cache.tallies.add(Tally::Candidates, candidates);
     }
 
     /// Whether every row of the permuted tables is known to have a document. It is if nothing was deleted,
@@ -329,6 +358,55 @@ impl<'a> Reader<'a> {
             last = before.high;
         }
         Ok(None)
+    }
+}
+
+/// A search among the candidates of probes, each of which something stands for.
+pub(crate) trait CandidateSearch<T> {
+    /// Compares candidates of a probe.
+    fn compare(&mut self, of: T, candidates: Candidates<'_>);
+
+    /// Which candidates, of which only the first bits are known, may be near: the bits of a number, the lowest for the
+    /// first candidate.
+    fn may_be_near(&self, of: T, candidates: CutCandidates<'_>) -> u64;
+
+    /// A fingerprint in this range that was found before, permuted as the candidates of the probe are.
+    fn found_before(&self, of: T, range: &RangeInclusive<u64>) -> Option<u64>;
+}
+
+/// A search that gets its candidates.
+struct Searching<'s, S> {
+    search: &'s mut S,
+    /// Whether each row of a table has a document, and so stands in all tables.
+    are_all_live: bool,
+    /// The number of candidates that were compared.
+    candidates: u64,
+}
+
+impl<T: Copy, S: CandidateSearch<T>> Receiver<u64, T> for &mut Searching<'_, S> {
+    const SIEVES: bool = true;
+
+    fn receive(&mut self, range: &Searched<u64, T>, puts: &[u64], _: &[u64]) {
+        self.candidates += puts.len() as u64;
+        self.search.compare(range.of, Candidates::new(puts));
+    }
+
+    fn sieve(&mut self, range: &Searched<u64, T>, rows: CutRows<'_>) -> u64 {
+        self.candidates += rows.signatures.len() as u64;
+        let candidates = CutCandidates {
+            beginning: rows.beginning,
+            signatures: rows.signatures,
+            unknown_bits: rows.unknown_bits,
+        };
+        self.search.may_be_near(range.of, candidates)
+    }
+
+    fn known(&self, range: &Searched<u64, T>) -> Option<u64> {
+        let within = range.first..=range.last;
+        let known = self
+            .are_all_live
+            .then(|| self.search.found_before(range.of, &within));
+        known.flatten()
     }
 }
 

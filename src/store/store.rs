@@ -259,7 +259,7 @@ impl Store {
         let merging = turn.merging.lock();
         turn.ensure_certain()?;
         let before = self.length();
-        let resident = dense::resident_bytes(&*shared.view()?);
+        let resident = dense::resident_rows(&*shared.view()?);
         let watch = Watch::begin(Operation::Compaction, &self.path);
         let ((), took) = watch.end(dense::compact(&turn, plan, progress))?;
         drop(merging);

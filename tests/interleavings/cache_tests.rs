@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 
 use crate::epochs::Guard;
-use crate::store::blocks::cache::{BlockCache, Residence, Resident};
+use crate::store::blocks::cache::{BlockCache, Kept, Residence, Resident};
 use crate::store::blocks::segment::Segment;
 use crate::sync::thread;
 
@@ -14,6 +14,11 @@ pub(crate) fn all() -> Vec<(&'static str, usize, fn())> {
             "cache::the_bytes_are_those_of_the_segments_that_are_there",
             3_000,
             bytes_are_right,
+        ),
+        (
+            "cache::the_bytes_are_right_while_segments_are_cut",
+            3_000,
+            bytes_are_right_while_cut,
         ),
         (
             "cache::what_is_dropped_beside_others_is_not_counted_any_more",
@@ -38,20 +43,31 @@ impl Chunk {
 
     fn keep(self: &Arc<Self>, bytes: usize, cache: &Arc<BlockCache>) {
         let weak: Weak<Self> = Arc::downgrade(self);
-        self.0.keep(Segment(bytes, PhantomData), cache, weak);
+        let rows = Kept::Rows(Segment(bytes, PhantomData));
+        self.0.keep(rows, true, cache, weak);
     }
 
-    /// The bytes of the segment that is there.
+    /// The bytes of the segment or of the signatures that are there.
     fn bytes(&self) -> u64 {
         let guard = Guard::new();
-        let segment = self.0.segment(&guard);
-        segment.map_or(0, |segment| segment.memory_bytes() as u64)
+        let bytes = match self.0.segment(&guard) {
+            Some(segment) => segment.memory_bytes(),
+            None => {
+                let signatures = self.0.signatures(&guard);
+                signatures.map_or(0, |signatures| signatures.memory_bytes())
+            }
+        };
+        bytes as u64
     }
 }
 
 impl Resident for Chunk {
     fn take_use(&self) -> bool {
         self.0.take_use()
+    }
+
+    fn cut(&self) -> bool {
+        self.0.cut()
     }
 
     fn give_up(&self) {
@@ -65,7 +81,16 @@ fn assert_sane(cache: &BlockCache) {
 }
 
 fn bytes_are_right() {
+    keep_and_clear(true);
+}
+
+fn bytes_are_right_while_cut() {
+    keep_and_clear(false);
+}
+
+fn keep_and_clear(rows_fit: bool) {
     let cache = Arc::new(BlockCache::new(BlockCache::capacity_for(ROOM)));
+    cache.set_rows_fit(rows_fit);
     let chunks = [Chunk::new(), Chunk::new(), Chunk::new()];
     let mut threads = Vec::new();
     for number in 0..3usize {

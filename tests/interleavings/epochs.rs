@@ -62,6 +62,10 @@ impl<T> AtomicOwned<T> {
         Self(Mutex::new(None))
     }
 
+    pub(crate) fn is_null(&self, _: Ordering) -> bool {
+        self.0.lock().is_none()
+    }
+
     pub(crate) fn load<'g>(&self, _: Ordering, _: &'g Guard) -> Ptr<'g, T> {
         Ptr(self.0.lock().as_ref().map(|owned| owned.0), PhantomData)
     }

@@ -195,8 +195,27 @@ mod store {
             pub(crate) struct Segment<R>(pub(crate) usize, pub(crate) PhantomData<R>);
 
             impl<R> Segment<R> {
+                pub(crate) fn puts(&self) -> &[R] {
+                    &[]
+                }
+
                 pub(crate) fn memory_bytes(&self) -> usize {
                     self.0
+                }
+            }
+        }
+
+        pub(crate) mod signatures {
+            /// Signatures, which take less than a segment.
+            pub(crate) struct Signatures;
+
+            impl Signatures {
+                pub(crate) fn new<R>(_: &[R]) -> Self {
+                    Self
+                }
+
+                pub(crate) fn memory_bytes(&self) -> usize {
+                    40
                 }
             }
         }

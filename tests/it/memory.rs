@@ -107,6 +107,45 @@ fn with_what_the_statistics_ask_for_all_tables_fit() -> TestResult {
     Ok(())
 }
 
+/// With a cache for half of the tables, each query read the file.
+#[test]
+fn with_room_for_signatures_a_query_near_nothing_reads_nothing() -> TestResult {
+    let folder = Folder::new()?;
+    drop(create(&folder, "d.simdb")?);
+    let open = |cache: u64| {
+        let options = OpenOptions::new().cache(Cache::Bytes(cache as usize));
+        Database::open(folder.path("d.simdb"), &options)
+    };
+    let needs = stats(&open(0)?)?;
+    let tables = needs.tables_need_bytes - needs.directory_bytes;
+    let signatures = needs.signatures_need_bytes - needs.directory_bytes;
+    assert!(signatures * 3 < tables * 2, "{needs:?}");
+    let database = open(needs.signatures_need_bytes)?;
+    assert!(!stats(&database)?.tables_fit);
+    let ask = |near: u64| -> simdb::Result<u64> {
+        let before = database.metrics().cache_misses;
+        let snapshot = database.snapshot()?;
+        for number in 0..DOCUMENTS / 10 {
+            let fingerprint = simdb::Fingerprint::from_bits(bits(number) ^ near);
+            let query = Query::new(fingerprint).near(3).limit(0);
+            let total = snapshot.query(&query)?.total();
+            assert_eq!(total > 0, near == 0, "document {number}");
+        }
+        Ok(database.metrics().cache_misses - before)
+    };
+    // All bits but the first 16 differ: the query meets candidates, and is near to none.
+    let far = u64::MAX >> 16;
+    for _ in 0..4 {
+        ask(far)?;
+    }
+    assert_eq!(ask(far)?, 0);
+    // What is found is read from one table only, and then from the postings.
+    let read = ask(0)?;
+    assert!(read <= 2 * DOCUMENTS / 10, "{read} blocks");
+    assert!(stats(&database)?.cache_bytes <= needs.signatures_need_bytes);
+    Ok(())
+}
+
 /// Blocks that a merge had replaced stayed in the cache until it was full.
 #[test]
 fn replaced_blocks_leave_the_cache() -> TestResult {

@@ -71,6 +71,8 @@ planted_bugs! {
         "store::snapshot::tests::a_snapshot_does_not_know_a_scope_that_came_later";
     a_probe_that_is_left_out_is_caught: "a probe is left out" =>
         "database::near_search::tests::queries_that_share_ranges_find_what_each_finds_alone";
+    a_row_that_stands_for_others_is_caught: "a known row stands for others too" =>
+        "store::sorted_set::segment_tests::a_known_row_stands_for_no_other";
     a_query_that_a_range_loses_is_caught: "a range that is shared loses a query" =>
         "database::near_search::tests::queries_that_share_ranges_find_what_each_finds_alone";
     a_batch_that_finds_what_it_removed_is_caught: "a batch finds what it has removed" =>

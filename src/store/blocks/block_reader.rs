@@ -95,6 +95,16 @@ impl<'a> SetBlocks<'a> {
         self.table
     }
 
+    /// Whether signatures serve in the place of rows, if these do not fit into memory.
+    pub(crate) fn may_be_cut(self) -> bool {
+        self.table.has_signatures && !self.cache().rows_fit()
+    }
+
+    /// Whether rows of so many bytes are to be in memory as a whole. Otherwise signatures of them are.
+    pub(crate) fn has_room_for_rows(self, bytes: u64) -> bool {
+        !self.may_be_cut() || self.cache().has_room_for(bytes)
+    }
+
     /// Calls `read` with the bytes of the chunk of a level that has this last row. False if there is none.
     pub(crate) fn read_chunk(
         self,

@@ -1,5 +1,8 @@
 //! What of a file is kept decoded in memory, within a limit: segments of rows, and blocks of documents.
 //!
+//! If the rows of all permuted tables do not fit, signatures of them take their place. Then segments are cut to
+//! signatures before any is given up.
+//!
 //! Segments come first. They are given up as by the hand of a clock: those that were not used since it came by last.
 //! If no room is left, what was not used for long makes room for what is read again and again. So the memory that
 //! insertions have filled serves queries soon after, and a scan takes nothing from them. Documents get what segments
@@ -19,6 +22,7 @@ use super::documents::DocumentBlock;
 use super::entry::BlockId;
 use super::row::Row;
 use super::segment::Segment;
+use super::signatures::Signatures;
 use crate::metrics::Tallies;
 use crate::planted::planted;
 use crate::sync::Mutex;
@@ -43,6 +47,8 @@ pub(crate) struct BlockCache {
     capacity: AtomicU64,
     /// The bytes of the segments.
     bytes: AtomicU64,
+    /// Whether the rows of all permuted tables fit.
+    rows_fit: AtomicBool,
     clock: Mutex<Clock>,
     documents: Cache<u64, Arc<DocumentBlock>, ByMemory>,
     /// What readers of the file count.
@@ -79,14 +85,18 @@ impl Clock {
         });
     }
 
-    /// Goes one step. Whoever has not used its segment since the step `since` gives it up. `None` if nobody has one,
-    /// and otherwise whether one was given up.
-    fn step(&mut self, since: u64) -> Option<bool> {
+    /// Goes one step. Whoever has not used its segment since the step `since` gives it up. With `cuts`, whole rows are cut
+    /// to signatures instead. `None` if nobody has a segment, and otherwise whether memory was given up.
+    fn step(&mut self, since: u64, cuts: bool) -> Option<bool> {
         let mut held = self.residents.pop_front()?;
         self.steps += 1;
         let Some(resident) = held.resident.upgrade() else {
             return Some(false);
         };
+        if cuts && resident.cut() {
+            self.residents.push_back(held);
+            return Some(true);
+        }
         if resident.take_use() {
             held.used_at = self.steps;
         }
@@ -114,6 +124,8 @@ impl Weighter<u64, Arc<DocumentBlock>> for ByMemory {
 pub(crate) trait Resident: Send + Sync {
     /// Whether its segment was used since the last call.
     fn take_use(&self) -> bool;
+    /// Keeps only the signatures of its rows, if it has more and signatures serve. Returns whether it did.
+    fn cut(&self) -> bool;
     /// Gives the segment up.
     fn give_up(&self);
 }
@@ -126,6 +138,7 @@ impl BlockCache {
         Self {
             capacity: capacity.into(),
             bytes: 0.into(),
+            rows_fit: true.into(),
             clock: Mutex::default(),
             documents: Cache::with_weighter(ITEMS, capacity, ByMemory),
             tallies: Tallies::new(),
@@ -156,6 +169,16 @@ impl BlockCache {
         capacity - capacity / DOCUMENTS_PART
     }
 
+    /// Whether the rows of all permuted tables fit.
+    pub(crate) fn rows_fit(&self) -> bool {
+        self.rows_fit.load(Ordering::Relaxed)
+    }
+
+    /// Says whether the rows of all permuted tables fit.
+    pub(crate) fn set_rows_fit(&self, rows_fit: bool) {
+        self.rows_fit.store(rows_fit, Ordering::Relaxed);
+    }
+
     /// Whether so many bytes of segments fit beside the others.
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
         self.segment_bytes() + bytes <= self.segment_capacity()
@@ -164,7 +187,7 @@ impl BlockCache {
     /// Changes the number of bytes that it may take. What does not fit is given up.
     pub(crate) fn set_capacity(&self, capacity: u64) {
         self.capacity.store(capacity, Ordering::Relaxed);
-        self.evict();
+        self.evict(!self.rows_fit());
     }
 
     /// The documents of a block, if they are there.
@@ -193,16 +216,17 @@ impl BlockCache {
         free_at_once();
     }
 
-    /// Gives segments up until all fit, and gives documents what is left.
-    fn evict(&self) {
+    /// Gives segments up until all fit, and gives documents what is left. With `cuts`, whole rows are first cut to
+    /// signatures.
+    fn evict(&self, cuts: bool) {
         let mut clock = self.clock.lock();
-        // After two rounds, all that were there before are gone.
-        let mut steps = 2 * clock.residents.len();
+        // After two rounds, all that were there before are gone. One more may go for cutting them.
+        let mut steps = 3 * clock.residents.len();
         let mut has_given_up = false;
         while self.segment_bytes() > self.segment_capacity() && steps > 0 {
             steps -= 1;
             let now = clock.steps + 1;
-            let Some(gives_up) = clock.step(now) else {
+            let Some(gives_up) = clock.step(now, cuts) else {
                 break;
             };
             has_given_up |= gives_up;
@@ -219,14 +243,14 @@ impl BlockCache {
         }
     }
 
-    /// Looks whether segments that were not used since a step of the hand leave room for so many bytes. Returns that,
-    /// and the step of now.
-    fn find_idle(&self, since: u64, bytes: u64) -> (bool, u64) {
+    /// Looks whether segments that were not used since a step of the hand leave room for so many bytes, or with `cuts`
+    /// those that are cut to signatures. Returns that, and the step of now.
+    fn find_idle(&self, since: u64, bytes: u64, cuts: bool) -> (bool, u64) {
         let mut clock = self.clock.lock();
         let mut has_given_up = false;
         let mut has_room = false;
         for _ in 0..LOOKED_AT.min(clock.residents.len()) {
-            has_given_up |= clock.step(since) == Some(true);
+            has_given_up |= clock.step(since, cuts) == Some(true);
             has_room = self.has_room_for(bytes);
             if has_room {
                 break;
@@ -250,12 +274,33 @@ fn free_at_once() {
     }
 }
 
+/// What is kept of the rows of a chunk.
+pub(crate) enum Kept<R> {
+    Rows(Segment<R>),
+    Signatures(Signatures),
+}
+
+impl<R: Row> Kept<R> {
+    fn memory_bytes(&self) -> u64 {
+        let bytes = match self {
+            Self::Rows(segment) => segment.memory_bytes(),
+            Self::Signatures(signatures) => signatures.memory_bytes(),
+        };
+        bytes as u64
+    }
+}
+
 /// The segment of a chunk, if it is in memory, and what decides whether it is to be. It fills a line of memory.
 #[repr(align(64))]
 pub(crate) struct Residence<R: 'static> {
+    /// The whole rows.
     segment: AtomicOwned<Segment<R>>,
-    /// Whether the segment was used since the hand of the clock came by.
+    /// Or their signatures.
+    signatures: AtomicOwned<Signatures>,
+    /// Whether one of them was used since the hand of the clock came by.
     is_used: AtomicBool,
+    /// Whether signatures serve in the place of the rows.
+    may_be_cut: AtomicBool,
     /// The number of blocks that were read for want of the segment.
     read: AtomicU32,
     /// The step of the hand when as many blocks had been read as the chunk has. 0 before that.
@@ -276,7 +321,9 @@ impl<R: Row> Residence<R> {
     pub(crate) fn new() -> Self {
         Self {
             segment: AtomicOwned::null(),
+            signatures: AtomicOwned::null(),
             is_used: false.into(),
+            may_be_cut: false.into(),
             read: 0.into(),
             looked_at: 0.into(),
             bytes: 0.into(),
@@ -284,25 +331,49 @@ impl<R: Row> Residence<R> {
         }
     }
 
-    /// The segment, if it is there.
+    /// The segment of whole rows, if it is there.
     #[inline]
     pub(crate) fn segment<'g>(&self, guard: &'g Guard) -> Option<&'g Segment<R>> {
         let segment = self.segment.load(Ordering::Acquire, guard).as_ref()?;
-        if !self.is_used.load(Ordering::Relaxed) {
-            self.is_used.store(true, Ordering::Relaxed);
-        }
+        self.note_use();
         Some(segment)
     }
 
+    /// The signatures of the rows, if they are there.
+    #[inline]
+    pub(crate) fn signatures<'g>(&self, guard: &'g Guard) -> Option<&'g Signatures> {
+        let signatures = self.signatures.load(Ordering::Acquire, guard).as_ref()?;
+        self.note_use();
+        Some(signatures)
+    }
+
+    /// Whether the rows or their signatures are there.
+    pub(crate) fn is_resident(&self) -> bool {
+        !(self.segment.is_null(Ordering::Relaxed) && self.signatures.is_null(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn note_use(&self) {
+        if !self.is_used.load(Ordering::Relaxed) {
+            self.is_used.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Counts a block that is read for want of the segment. Returns whether the caller is to make the segment now, of
-    /// so many blocks and about so many bytes.
-    pub(crate) fn count_read(&self, blocks: usize, bytes: u64, cache: &BlockCache) -> bool {
+    /// so many blocks and about so many bytes. With `cuts`, others may be cut to signatures for it.
+    pub(crate) fn count_read(
+        &self,
+        blocks: usize,
+        bytes: u64,
+        cuts: bool,
+        cache: &BlockCache,
+    ) -> bool {
         if bytes > cache.segment_capacity() {
             return false;
         }
         let read = self.read.fetch_add(1, Ordering::Relaxed) + 1;
         let has_room = cache.has_room_for(bytes)
-            || read.is_multiple_of(blocks as u32) && self.finds_idle(bytes, cache);
+            || read.is_multiple_of(blocks as u32) && self.finds_idle(bytes, cuts, cache);
         let wanted = match has_room {
             true => blocks.div_ceil(PART_READ),
             false => blocks * TIMES_READ_WHEN_FULL,
@@ -315,36 +386,35 @@ impl<R: Row> Residence<R> {
     /// Whether segments have made room that nobody has used while as many blocks were read as the chunk has. So a scan
     /// that comes again and again takes no segment that is used in between.
     #[cold]
-    fn finds_idle(&self, bytes: u64, cache: &BlockCache) -> bool {
+    fn finds_idle(&self, bytes: u64, cuts: bool, cache: &BlockCache) -> bool {
         let since = self.looked_at.load(Ordering::Relaxed);
-        let (has_room, now) = cache.find_idle(since, bytes);
+        let (has_room, now) = cache.find_idle(since, bytes, cuts);
         self.looked_at.store(now, Ordering::Relaxed);
         has_room
     }
 
-    /// Keeps a segment in memory. Others are given up if there is no room. `resident` has this residence.
+    /// Keeps rows in memory, or their signatures. Others are given up if there is no room. `resident` has this residence.
     pub(crate) fn keep(
         &self,
-        segment: Segment<R>,
+        kept: Kept<R>,
+        may_be_cut: bool,
         cache: &Arc<BlockCache>,
         resident: Weak<dyn Resident>,
     ) {
-        let bytes = segment.memory_bytes() as u64;
+        let bytes = kept.memory_bytes();
         // The segment is counted before it is there. So no thread can subtract what was not added.
         let is_late = planted("a segment is counted after it is there");
         if !is_late {
             cache.bytes.fetch_add(bytes, Ordering::Relaxed);
         }
         _ = self.cache.set(cache.clone());
+        self.may_be_cut.store(may_be_cut, Ordering::Relaxed);
         let before = {
             let mut clock = cache.clock.lock();
-            let before = self
-                .segment
-                .swap((Some(Owned::new(segment)), Tag::None), Ordering::AcqRel)
-                .0;
+            let before = self.put(kept);
             let bytes_before = self.bytes.swap(bytes, Ordering::Relaxed);
             cache.bytes.fetch_sub(bytes_before, Ordering::Relaxed);
-            if before.is_none() {
+            if bytes_before == 0 {
                 clock.add(resident);
             }
             before
@@ -354,7 +424,34 @@ impl<R: Row> Residence<R> {
             cache.bytes.fetch_add(bytes, Ordering::Relaxed);
         }
         self.is_used.store(true, Ordering::Relaxed);
-        cache.evict();
+        cache.evict(may_be_cut && !cache.rows_fit());
+    }
+
+    /// Puts rows or signatures in the place of what is there. Searches find the one or the other meanwhile.
+    fn put(&self, kept: Kept<R>) -> (Option<Owned<Segment<R>>>, Option<Owned<Signatures>>) {
+        match kept {
+            Kept::Rows(segment) => {
+                let segment = Some(Owned::new(segment));
+                let before = self.segment.swap((segment, Tag::None), Ordering::AcqRel).0;
+                (before, self.take_signatures())
+            }
+            Kept::Signatures(signatures) => {
+                let signatures = Some(Owned::new(signatures));
+                let before = self
+                    .signatures
+                    .swap((signatures, Tag::None), Ordering::AcqRel)
+                    .0;
+                (self.take_segment(), before)
+            }
+        }
+    }
+
+    fn take_segment(&self) -> Option<Owned<Segment<R>>> {
+        self.segment.swap((None, Tag::None), Ordering::AcqRel).0
+    }
+
+    fn take_signatures(&self) -> Option<Owned<Signatures>> {
+        self.signatures.swap((None, Tag::None), Ordering::AcqRel).0
     }
 
     /// Whether the segment was used since the last call.
@@ -362,14 +459,32 @@ impl<R: Row> Residence<R> {
         self.is_used.swap(false, Ordering::Relaxed)
     }
 
+    /// Keeps only the signatures of the rows, if they may be cut and are there. Only the hand of the clock does this, so
+    /// nobody keeps anything else meanwhile.
+    pub(crate) fn cut(&self) -> bool {
+        let guard = Guard::new();
+        let segment = self.segment.load(Ordering::Acquire, &guard).as_ref();
+        let Some(segment) = segment.filter(|_| self.may_be_cut.load(Ordering::Relaxed)) else {
+            return false;
+        };
+        let Some(cache) = self.cache.get() else {
+            return false;
+        };
+        let kept = Kept::Signatures(Signatures::new(segment.puts()));
+        let bytes = kept.memory_bytes();
+        cache.bytes.fetch_add(bytes, Ordering::Relaxed);
+        drop(self.put(kept));
+        let bytes_before = self.bytes.swap(bytes, Ordering::Relaxed);
+        cache.bytes.fetch_sub(bytes_before, Ordering::Relaxed);
+        true
+    }
+
     /// Gives the segment up.
     pub(crate) fn give_up(&self) {
-        let segment = self.segment.swap((None, Tag::None), Ordering::AcqRel).0;
+        drop((self.take_segment(), self.take_signatures()));
         self.read.store(0, Ordering::Relaxed);
         self.looked_at.store(0, Ordering::Relaxed);
-        if segment.is_some()
-            && let Some(cache) = self.cache.get()
-        {
+        if let Some(cache) = self.cache.get() {
             let bytes = self.bytes.swap(0, Ordering::Relaxed);
             cache.bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
@@ -385,8 +500,9 @@ impl<R: 'static> Drop for Residence<R> {
         cache.bytes.fetch_sub(bytes, Ordering::Relaxed);
         // Whoever drops the last level may not search for a long time, and would keep the memory meanwhile.
         let segment = self.segment.swap((None, Tag::None), Ordering::AcqRel).0;
-        if segment.is_some() {
-            drop(segment);
+        let signatures = self.signatures.swap((None, Tag::None), Ordering::AcqRel).0;
+        if segment.is_some() || signatures.is_some() {
+            drop((segment, signatures));
             free_at_once();
         }
     }

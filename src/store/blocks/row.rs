@@ -20,6 +20,8 @@ pub(crate) trait Row:
     fn columns(self) -> [u64; 2];
     /// The row with this prefix and these columns.
     fn join(prefix: u64, columns: [u64; 2]) -> Self;
+    /// The last row with this prefix.
+    fn last_of(prefix: u64) -> Self;
     /// The row with a value in a column that was 0.
     fn with_column(self, column: usize, value: u64) -> Self;
     /// The row as a number. Numbers have the same order as rows.
@@ -45,6 +47,10 @@ impl Row for u64 {
     }
 
     fn join(prefix: u64, _: [u64; 2]) -> Self {
+        prefix
+    }
+
+    fn last_of(prefix: u64) -> Self {
         prefix
     }
 
@@ -82,6 +88,10 @@ impl Row for u128 {
 
     fn join(prefix: u64, columns: [u64; 2]) -> Self {
         Self::from(prefix) << 64 | Self::from(columns[0] << 40 | columns[1])
+    }
+
+    fn last_of(prefix: u64) -> Self {
+        Self::from(prefix) << 64 | Self::from(u64::MAX)
     }
 
     fn with_column(self, column: usize, value: u64) -> Self {

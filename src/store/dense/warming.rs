@@ -7,13 +7,19 @@ use crate::error::Result;
 use crate::parallel;
 use crate::store::file::{AnySet, Set, SetRow, View, all_sets, by_row};
 
-/// The bytes of the segments that are in memory, of each set in the order of their numbers. Of a set that is there as a
-/// whole as many as there can be: its copy may take more.
-pub(crate) fn resident_bytes(view: &View) -> Vec<u64> {
+/// The rows that are in memory, or whose signatures are, of each set in the order of their numbers. Of a set that is
+/// there as a whole as many as there can be: its copy may have more in levels.
+pub(crate) fn resident_rows(view: &View) -> Vec<u64> {
     fn of_set<R: SetRow>(view: &View, set: Set<R>) -> u64 {
         let levels = &view.state().sets[set].levels;
-        let whole: u64 = levels.iter().map(|set| set.level.segment_bytes()).sum();
-        let resident = levels.iter().map(|set| set.level.resident_bytes()).sum();
+        let whole: u64 = levels
+            .iter()
+            .map(|set| {
+                let (puts, marks) = set.level.rows();
+                puts + marks
+            })
+            .sum();
+        let resident = levels.iter().map(|set| set.level.resident_rows()).sum();
         if resident == whole {
             u64::MAX
         } else {
@@ -25,7 +31,7 @@ pub(crate) fn resident_bytes(view: &View) -> Vec<u64> {
         .collect()
 }
 
-/// Makes segments of each set of the file that `views` reads, in as many bytes as it had `before`, and as long as there
+/// Makes segments of each set of the file that `views` reads, of as many rows as it had `before`, and as long as there
 /// is room. If there are more permuted tables now, or fewer, they get equal shares of what theirs had. Ends when
 /// another file is in the place.
 ///
@@ -38,7 +44,7 @@ pub(crate) fn warm(views: impl Fn() -> Result<Arc<View>> + Sync, before: &[u64])
     let of_tables = &before[all_sets(0).count()..];
     let in_all = of_tables
         .iter()
-        .fold(0, |all: u64, &bytes| all.saturating_add(bytes));
+        .fold(0, |all: u64, &rows| all.saturating_add(rows));
     let share = in_all / (sets.len() - all_sets(0).count()) as u64;
     let warmed = parallel::map(sets.len(), |index| {
         let is_same = before.len() == sets.len() || index < all_sets(0).count();
@@ -68,8 +74,8 @@ fn warm_set<R: SetRow>(
                 chunk = 0;
             }
             Some(u64::MAX) => break,
-            Some(bytes) => {
-                left -= bytes;
+            Some(rows) => {
+                left -= rows;
                 chunk += 1;
             }
         }

@@ -15,6 +15,8 @@ pub(crate) struct BlockTable {
     pub(super) wide: bool,
     /// Whether the directory has an extent for each block.
     pub(crate) has_extents: bool,
+    /// Whether its rows are searched for near ones, so that signatures of them serve in their place.
+    pub(crate) has_signatures: bool,
 }
 
 impl BlockTable {
@@ -27,6 +29,15 @@ impl BlockTable {
             part: None,
             wide,
             has_extents: false,
+            has_signatures: false,
+        }
+    }
+
+    /// The same table, with rows of 64 bits of which signatures may be in memory.
+    pub(crate) const fn with_signatures(self) -> Self {
+        Self {
+            has_signatures: true,
+            ..self
         }
     }
 

@@ -56,7 +56,9 @@ static TABLES: [BlockTable; 256] = {
     while number < tables.len() {
         let set = number - 1;
         tables[number] = if set >= FIXED.len() {
-            BlockTable::new(number as u8, "permuted", false).part((set - FIXED.len()) as u8)
+            BlockTable::new(number as u8, "permuted", false)
+                .part((set - FIXED.len()) as u8)
+                .with_signatures()
         } else {
             match &FIXED[set] {
                 ByRow::Narrow(set) => BlockTable::new(number as u8, set.name, false),

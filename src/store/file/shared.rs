@@ -482,11 +482,13 @@ impl Shared {
 
     /// Gives decoded blocks the part of the cache that the directories do not take.
     fn share_cache(&self, state: &State) {
+        let missing = missing_cache(&self.limit, state);
+        self.cache.set_rows_fit(missing.is_none());
         let left = self.limit.block_bytes(state.directory_bytes());
         if left.abs_diff(self.cache.capacity()) > left / 64 {
             self.cache.set_capacity(left);
         }
-        if let Some((limit, need)) = missing_cache(&self.limit, state)
+        if let Some((limit, need)) = missing
             && !self.has_warned.swap(true, Ordering::Relaxed)
         {
             events::tables_do_not_fit(&self.path, limit, need);

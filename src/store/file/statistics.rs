@@ -85,8 +85,12 @@ pub struct Statistics {
     /// The bytes of all postings in memory: 16 for each. They lead from a fingerprint to its documents.
     pub posting_bytes: u64,
     /// The least limit of the cache with which all permuted tables fit, beside directories and pages. With less,
-    /// queries read the file, and take some ten times as long.
+    /// half of the bits of their rows are kept in memory, as far as they fit.
     pub tables_need_bytes: u64,
+    /// The least limit of the cache with which half of the bits of all permuted tables fit. With less than the tables
+    /// need, but not less than this, a query near nothing reads nothing from the file, and one near a stored fingerprint
+    /// reads a few blocks. With still less, all queries read the file, and take some ten times as long.
+    pub signatures_need_bytes: u64,
     /// The least limit of the cache with which the postings fit too. Then a query that only counts its matches
     /// reads nothing from the file.
     pub queries_need_bytes: u64,
@@ -161,6 +165,7 @@ impl Statistics {
             table_bytes: cache.table_rows,
             posting_bytes: cache.posting_rows,
             tables_need_bytes: cache.tables_need,
+            signatures_need_bytes: signatures_need(state),
             queries_need_bytes: cache.queries_need,
             tables_fit: cache.tables_fit(),
             levels,
@@ -232,6 +237,15 @@ impl CacheUse {
     fn tables_fit(&self) -> bool {
         self.tables_need <= self.limit
     }
+}
+
+/// The least limit with which signatures of the rows of the permuted tables fit.
+fn signatures_need(state: &State) -> u64 {
+    let mut bytes = 0;
+    for table in 0..state.sets.tables() {
+        bytes += state.sets[permuted(table)].signature_bytes();
+    }
+    limit_for(state.directory_bytes() as u64 + BlockCache::capacity_for(bytes))
 }
 
 /// The limit of the cache, and the least one with which the permuted tables fit. `None` if they fit.

@@ -88,6 +88,22 @@ impl Prefixes {
         (part.saturating_sub(self.first) as usize).min(self.starts.len() - 2)
     }
 
+    /// The number of bits that the index does not know of a prefix.
+    pub(crate) fn unknown_bits(&self) -> u32 {
+        self.shift
+    }
+
+    /// The parts of two prefixes, and those between: the bits that all prefixes of a part begin with, and the indexes
+    /// of its items.
+    #[inline]
+    pub(crate) fn parts(&self, first: u64, last: u64) -> impl Iterator<Item = (u64, Range<usize>)> {
+        (self.part_of(first)..=self.part_of(last)).map(|part| {
+            let bits = (self.first + part as u64).checked_shl(self.shift);
+            let items = self.starts[part] as usize..self.starts[part + 1] as usize;
+            (bits.unwrap_or(0), items)
+        })
+    }
+
     /// Fetches what [`around`](Self::around) reads.
     #[inline]
     pub(crate) fn prefetch(&self, first: u64, last: u64) {

@@ -23,8 +23,8 @@ use crate::error::{Error, Result};
 use crate::metrics::Tally;
 use crate::planted::planted;
 use crate::store::blocks::{
-    Block, Entry, Extent, LINE_BYTES, Lists, Problem, Residence, Resident, Row, Segment,
-    SegmentBuilder, SetBlocks,
+    Block, Entry, Extent, Kept, LINE_BYTES, Lists, Problem, Residence, Resident, Row, Segment,
+    SegmentBuilder, SetBlocks, Signatures,
 };
 use crate::store::engine::LevelName;
 use crate::store::lookup::{Prefixes, guess, partition_point_from};
@@ -78,6 +78,10 @@ impl<R: Row> Resident for Slot<R> {
         self.residence.take_use()
     }
 
+    fn cut(&self) -> bool {
+        self.residence.cut()
+    }
+
     fn give_up(&self) {
         self.residence.give_up();
     }
@@ -118,10 +122,30 @@ impl<R: Row> Slot<R> {
         bytes + 256 + size_of::<Self>()
     }
 
+    /// Its rows, put and marked.
+    fn rows(&self) -> u64 {
+        let rows = self.outline.rows;
+        u64::from(rows.puts) + u64::from(rows.marks)
+    }
+
     /// The most bytes that its segment takes.
     fn segment_bytes(&self) -> u64 {
         let rows = self.outline.rows;
         Segment::<R>::most_bytes(rows.puts as usize, rows.marks as usize) as u64
+    }
+
+    /// The most bytes that signatures of its rows take.
+    fn signature_bytes(&self) -> u64 {
+        Signatures::most_bytes(self.outline.rows.puts as usize) as u64
+    }
+
+    /// The most bytes that are kept of its rows now: those of the rows, or of their signatures.
+    fn kept_bytes(&self, blocks: SetBlocks<'_>) -> u64 {
+        let bytes = self.segment_bytes();
+        match blocks.has_room_for_rows(bytes) {
+            true => bytes,
+            false => self.signature_bytes(),
+        }
     }
 }
 
@@ -262,6 +286,33 @@ impl<R: Row> Level<R> {
         Some(&self.slots.get(chunk)?.outline)
     }
 
+    /// Whether there may be rows in a range that are put. `true` if that is not known from memory.
+    pub(super) fn may_have_puts(&self, first: R, last: R, guard: &Guard) -> bool {
+        let chunk = self.chunk_of(first);
+        let Some(slot) = self.slots.get(chunk) else {
+            return false;
+        };
+        if slot.outline.high < last {
+            return true;
+        }
+        if let Some(segment) = slot.residence.segment(guard) {
+            let range = first..=last;
+            let around = segment.around(&range);
+            return segment.puts()[around].iter().any(|row| range.contains(row));
+        }
+        let Some(signatures) = slot.residence.signatures(guard) else {
+            return true;
+        };
+        let mut may_have = false;
+        signatures.each_around(first.prefix(), last.prefix(), |rows| {
+            for index in 0..rows.signatures.len() {
+                let (low, high): (R, R) = rows.span(index..index + 1);
+                may_have |= low <= last && first <= high;
+            }
+        });
+        may_have
+    }
+
     /// The number of blocks.
     pub(crate) fn blocks(&self) -> usize {
         self.blocks
@@ -275,6 +326,12 @@ impl<R: Row> Level<R> {
     /// The most memory that its segments take if all are in memory, in bytes.
     pub(crate) fn segment_bytes(&self) -> u64 {
         self.segment_bytes
+    }
+
+    /// The most memory that signatures of its rows take, in bytes.
+    pub(crate) fn signature_bytes(&self) -> u64 {
+        let slots = self.slots.range(0..self.slots.len());
+        slots.map(|slot| slot.signature_bytes()).sum()
     }
 
     /// The numbers of rows that it puts and marks.
@@ -529,7 +586,8 @@ impl<R: Row> Level<R> {
     }
 
     /// The segment of a chunk, of which a block is to be read otherwise. It is made now, if so many blocks were read
-    /// that this is worth it and memory allows it.
+    /// that this is worth it and memory allows it. If memory has no room for the rows, signatures are made, and there is no
+    /// segment.
     #[cold]
     pub(super) fn segment_for_block<'g>(
         &self,
@@ -538,17 +596,26 @@ impl<R: Row> Level<R> {
         guard: &'g Guard,
     ) -> Result<Option<&'g Segment<R>>> {
         let slot = &self.slots[chunk];
+        let mut bytes = slot.kept_bytes(blocks);
+        if slot.residence.signatures(guard).is_some() {
+            // This block has what the signatures let through.
+            bytes = slot.segment_bytes();
+            if !blocks.has_room_for_rows(bytes) {
+                return Ok(None);
+            }
+        }
         let count = self.entries_of(chunk);
         if slot
             .residence
-            .count_read(count, slot.segment_bytes(), blocks.cache())
+            .count_read(count, bytes, blocks.may_be_cut(), blocks.cache())
         {
             self.make_segment(chunk, None, blocks)?;
         }
         Ok(slot.residence.segment(guard))
     }
 
-    /// Makes the segment of a chunk. Blocks that an older level has in memory are copied, the others are read.
+    /// Makes the segment of a chunk, or its signatures. Blocks that an older level has in memory are copied, the others
+    /// are read.
     ///
     /// If one of them is damaged, there is no segment. Who needs the block gets the error, and the others their rows.
     fn make_segment(
@@ -557,11 +624,13 @@ impl<R: Row> Level<R> {
         older: Option<&Self>,
         blocks: SetBlocks<'_>,
     ) -> Result<()> {
-        match self.read_segment(chunk, older, blocks) {
-            Ok(segment) => {
+        match self.read_rows(chunk, older, blocks) {
+            Ok(kept) => {
                 let slot = &self.slots[chunk];
                 let resident: Weak<Slot<R>> = Arc::downgrade(slot);
-                slot.residence.keep(segment, blocks.cache(), resident);
+                let may_be_cut = blocks.table().has_signatures;
+                let cache = blocks.cache();
+                slot.residence.keep(kept, may_be_cut, cache, resident);
                 Ok(())
             }
             Err(Error::Damaged { .. }) => Ok(()),
@@ -569,22 +638,30 @@ impl<R: Row> Level<R> {
         }
     }
 
-    fn read_segment(
+    fn read_rows(
         &self,
         chunk: usize,
         older: Option<&Self>,
         blocks: SetBlocks<'_>,
-    ) -> Result<Segment<R>> {
-        let rows = self.slots[chunk].outline.rows;
+    ) -> Result<Kept<R>> {
         // An outline only claims its rows. They are as many once its chunk is read.
         let entries = &self.chunk(chunk, blocks)?.entries;
-        let mut segment = SegmentBuilder::new(rows.puts as usize, rows.marks as usize);
-        let mut lists = Lists::default();
         let guard = Guard::new();
+        let copied = |entry| older.and_then(|older| older.resident_rows_of(entry, &guard));
+        let mut lists = Lists::default();
+        if !blocks.has_room_for_rows(self.slots[chunk].segment_bytes()) {
+            for entry in entries {
+                match copied(entry) {
+                    Some(rows) => lists.extend(rows),
+                    None => blocks.read_rows(entry, &mut lists)?,
+                }
+            }
+            return Ok(Kept::Signatures(Signatures::new(&lists.puts)));
+        }
+        let rows = self.slots[chunk].outline.rows;
+        let mut segment = SegmentBuilder::new(rows.puts as usize, rows.marks as usize);
         for entry in entries {
-            if let Some(older) = older
-                && let Some((puts, marks)) = older.resident_rows_of(entry, &guard)
-            {
+            if let Some((puts, marks)) = copied(entry) {
                 segment.add(puts, marks);
                 continue;
             }
@@ -592,7 +669,7 @@ impl<R: Row> Level<R> {
             blocks.read_rows(entry, &mut lists)?;
             segment.add(&lists.puts, &lists.marks);
         }
-        Ok(segment.finish())
+        Ok(Kept::Rows(segment.finish()))
     }
 
     /// Makes the segments of the chunks that an older level does not have, where that had one in the same place. In
@@ -601,33 +678,30 @@ impl<R: Row> Level<R> {
         // Filters keep searches from the rows.
         let is_searched = self.fences.len() == 0;
         for chunk in 0..self.slots.len() {
-            let guard = Guard::new();
             let slot = &self.slots[chunk];
             let before = older.slots.get(older.chunk_of(slot.outline.high));
             if before.is_some_and(|before| Arc::ptr_eq(before, slot)) {
                 continue;
             }
-            let was_resident =
-                before.is_some_and(|before| before.residence.segment(&guard).is_some());
-            let has_room = || blocks.cache().has_room_for(slot.segment_bytes());
+            let was_resident = before.is_some_and(|before| before.residence.is_resident());
+            let has_room = || blocks.cache().has_room_for(slot.kept_bytes(blocks));
             let is_wanted = was_resident || is_searched && has_room();
-            if is_wanted && slot.residence.segment(&guard).is_none() {
+            if is_wanted && !slot.residence.is_resident() {
                 self.make_segment(chunk, Some(older), blocks)?;
             }
         }
         Ok(())
     }
 
-    /// The memory of the segments that are there, in bytes.
-    pub(crate) fn resident_bytes(&self) -> u64 {
-        let guard = Guard::new();
+    /// The rows of the chunks of which the rows or their signatures are in memory.
+    pub(crate) fn resident_rows(&self) -> u64 {
         let slots = self.slots.range(0..self.slots.len());
-        let resident = slots.filter(|slot| slot.residence.segment(&guard).is_some());
-        resident.map(|slot| slot.segment_bytes()).sum()
+        let resident = slots.filter(|slot| slot.residence.is_resident());
+        resident.map(|slot| slot.rows()).sum()
     }
 
-    /// Makes the segment of a chunk, if it takes at most `most` bytes and there is room. Returns its bytes, and
-    /// `u64::MAX` if it was not made. `None` if there is no such chunk.
+    /// Makes the segment of a chunk, if it has at most `most` rows and there is room. Returns its rows, and `u64::MAX` if
+    /// it was not made. `None` if there is no such chunk.
     pub(crate) fn warm(
         &self,
         chunk: usize,
@@ -638,15 +712,16 @@ impl<R: Row> Level<R> {
             return Ok(None);
         }
         let slot = &self.slots[chunk];
-        let bytes = slot.segment_bytes();
-        let is_resident = slot.residence.segment(&Guard::new()).is_some();
-        if bytes > most || !is_resident && !blocks.cache().has_room_for(bytes) {
+        let rows = slot.rows();
+        let is_resident = slot.residence.is_resident();
+        let has_room = || blocks.cache().has_room_for(slot.kept_bytes(blocks));
+        if rows > most || !is_resident && !has_room() {
             return Ok(Some(u64::MAX));
         }
         if !is_resident {
             self.make_segment(chunk, None, blocks)?;
         }
-        Ok(Some(bytes))
+        Ok(Some(rows))
     }
 
     /// The rows of a block of this level or of one that follows it, if they are in memory.

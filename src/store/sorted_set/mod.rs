@@ -25,7 +25,7 @@ pub(crate) use chunk::{NewBlock, lone_entries};
 pub(crate) use level::{Level, Position};
 pub(crate) use lists::{Life, merge_onto, part};
 pub(crate) use overlay::Overlay;
-pub(crate) use ranges::{Marks, Searched, read_ranges};
+pub(crate) use ranges::{Marks, Receiver, Searched, read_ranges};
 pub(crate) use run::{Rules, Run};
 pub(crate) use set::{MergedRuns, SetLevel, SortedSet};
 pub(crate) use set_reader::SetReader;

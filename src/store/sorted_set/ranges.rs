@@ -14,7 +14,8 @@
 //! Second, the ends of a range are not searched. A search has branches that the processor cannot predict.
 //! Instead, the rows of a range come with some of their neighbours. Comparing these too costs less.
 //!
-//! What is not in memory is read at the end, in order. So the blocks that were read last are kept (`LastRead`).
+//! What is not in memory is read at the end, in order. So the blocks that were read last are kept (`LastRead`). Where
+//! memory has signatures in place of the rows, only what they let through is read there.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -31,7 +32,10 @@ use super::set::{SetLevel, SortedSet};
 use super::set_reader::SetReader;
 use crate::error::{Error, Result};
 use crate::metrics::Tally;
-use crate::store::blocks::{BlockCache, BlockId, Entry, Lists, Residence, Row, Segment, SetBlocks};
+use crate::planted::planted;
+use crate::store::blocks::{
+    BlockCache, BlockId, CutRows, Entry, Lists, Residence, Row, Segment, SetBlocks, Signatures,
+};
 use crate::store::lookup::prefetch;
 
 /// The number of ranges, or of their parts, that are read together.
@@ -61,6 +65,32 @@ impl<T> Default for Reading<T> {
     }
 }
 
+/// Who gets the rows of ranges: a function of a range, of rows that one source puts, and of those that it marks, if marks
+/// are wanted. Or one who can also tell from signatures which rows it needs not get.
+pub(crate) trait Receiver<R, T> {
+    /// Whether it can. It gets no marks then.
+    const SIEVES: bool = false;
+
+    fn receive(&mut self, range: &Searched<R, T>, puts: &[R], marks: &[R]);
+
+    /// Which of these rows of a range it may need, perhaps with others beside the range: the bits of a number, the
+    /// lowest for the first row.
+    fn sieve(&mut self, _: &Searched<R, T>, _: CutRows<'_>) -> u64 {
+        u64::MAX
+    }
+
+    /// A row of this range that the set is known to have.
+    fn known(&self, _: &Searched<R, T>) -> Option<R> {
+        None
+    }
+}
+
+impl<R, T, F: FnMut(&Searched<R, T>, &[R], &[R])> Receiver<R, T> for F {
+    fn receive(&mut self, range: &Searched<R, T>, puts: &[R], marks: &[R]) {
+        self(range, puts, marks);
+    }
+}
+
 /// Whether the rows that sources mark are read too.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marks {
@@ -71,10 +101,8 @@ pub(crate) enum Marks {
 /// Reads the ranges that `add` adds, in all sources of their sets. The ranges may be of different sets of one file.
 /// Each has something that stands for it.
 ///
-/// Calls `each` with a range, and with rows that one source puts and rows that it marks, if marks are wanted.
-///
-/// `each` gets all rows of the range, and perhaps some of their neighbours. The rows come in no order, and some perhaps
-/// more than once. Rows that a newer source marks are among them. If a range has more than `most_rows` rows in a part of
+/// `each` gets all rows of the range that it may need, and perhaps some of their neighbours. The rows come in no order,
+/// and some perhaps more than once. Rows that a newer source marks are among them. If a range has more than `most_rows` rows in a part of
 /// a level, they are not read, and the [`Reading`] says so; if the part is not in memory, it is told by the number of
 /// blocks.
 ///
@@ -90,7 +118,7 @@ pub(crate) fn read_ranges<'a, R, T, F>(
 where
     R: Row,
     T: Copy,
-    F: FnMut(&Searched<R, T>, &[R], &[R]),
+    F: Receiver<R, T>,
 {
     let found = {
         let guard = Guard::new();
@@ -136,8 +164,8 @@ struct Found<'a, R: Row, T, F> {
     marks: Marks,
     most_rows: usize,
     each: F,
-    /// The ranges, or the parts of them, whose segments are not in memory.
-    absent: Vec<InLevel<'a, R, T>>,
+    /// The ranges, or the parts of them, whose rows are not in memory.
+    absent: Vec<Absent<'a, R, T>>,
     reading: Reading<T>,
     /// The first error. Nothing is read after it.
     failure: Option<Error>,
@@ -159,10 +187,19 @@ struct InRun<'a, R, T> {
     are_puts: bool,
 }
 
+/// A range whose rows are not in memory.
+#[derive(Clone, Copy)]
+struct Absent<'a, R: Row, T> {
+    of: InLevel<'a, R, T>,
+    /// Whether signatures say that it has one row.
+    has_one: bool,
+}
+
 /// A range in a level.
 #[derive(Clone, Copy)]
 struct InLevel<'a, R: Row, T> {
     range: Searched<R, T>,
+    set: &'a SortedSet<R>,
     level: &'a Level<R>,
     blocks: SetBlocks<'a>,
     here: Here<'a, R>,
@@ -214,7 +251,7 @@ impl<'a, 'g, R, T, F> RangeReader<'a, 'g, R, T, F>
 where
     R: Row,
     T: Copy,
-    F: FnMut(&Searched<R, T>, &[R], &[R]),
+    F: Receiver<R, T>,
 {
     /// Adds ranges of a set, in order.
     #[inline]
@@ -228,7 +265,7 @@ where
             prefetch_maps(reader.set, ranges);
         }
         for SetLevel { level, .. } in &reader.set.levels {
-            self.add_level(level, reader.blocks, ranges);
+            self.add_level(reader.set, level, reader.blocks, ranges);
         }
         if has_runs {
             self.add_runs(reader.set, ranges);
@@ -265,7 +302,13 @@ where
     }
 
     #[inline]
-    fn add_level(&mut self, level: &'a Level<R>, blocks: SetBlocks<'a>, ranges: &[Searched<R, T>]) {
+    fn add_level(
+        &mut self,
+        set: &'a SortedSet<R>,
+        level: &'a Level<R>,
+        blocks: SetBlocks<'a>,
+        ranges: &[Searched<R, T>],
+    ) {
         // The chunk of the range before, which has the rows from this one on.
         let mut known: Option<(R, Here<'a, R>)> = None;
         for &range in ranges {
@@ -281,6 +324,7 @@ where
             };
             self.add_parts(InLevel {
                 range,
+                set,
                 level,
                 blocks,
                 here,
@@ -316,17 +360,21 @@ where
             let within = range.first..=range.last;
             for row in puts {
                 if within.contains(row) {
-                    (self.found.each)(range, std::slice::from_ref(row), &[]);
+                    self.found
+                        .each
+                        .receive(range, std::slice::from_ref(row), &[]);
                 }
             }
             for row in marks {
                 if within.contains(row) {
-                    (self.found.each)(range, &[], std::slice::from_ref(row));
+                    self.found
+                        .each
+                        .receive(range, &[], std::slice::from_ref(row));
                 }
             }
             for run in runs {
                 let (puts, marks) = run.within(&within);
-                (self.found.each)(range, puts, marks);
+                self.found.each.receive(range, puts, marks);
             }
         }
     }
@@ -342,9 +390,10 @@ where
     /// theirs. The steps for the runs are between the steps for the levels.
     fn read(&mut self) {
         let mut found: ArrayVec<(Searched<R, T>, &'g Segment<R>), TOGETHER> = ArrayVec::new();
+        let mut absent: ArrayVec<InLevel<'a, R, T>, TOGETHER> = ArrayVec::new();
         for of in &self.chunks {
             match of.here.residence.segment(self.guard) {
-                None => self.found.absent.push(*of),
+                None => absent.push(*of),
                 Some(segment) => {
                     segment.prefetch(self.found.marks == Marks::Wanted);
                     found.push((of.range, segment));
@@ -352,6 +401,9 @@ where
             }
         }
         self.chunks.clear();
+        if !absent.is_empty() {
+            self.read_signatures(&absent);
+        }
         for (range, segment) in &found {
             segment.prefetch_index(range.first, range.last);
         }
@@ -374,6 +426,34 @@ where
         }
     }
 
+    /// Looks at the signatures of ranges whose rows are not in memory. What they let through, and what has none, is read
+    /// at the end.
+    #[inline(never)]
+    fn read_signatures(&mut self, absent: &[InLevel<'a, R, T>]) {
+        let mut cut: ArrayVec<(InLevel<'a, R, T>, &'g Signatures), TOGETHER> = ArrayVec::new();
+        for of in absent {
+            match of.here.residence.signatures(self.guard) {
+                Some(signatures) if F::SIEVES => {
+                    signatures.prefetch();
+                    cut.push((*of, signatures));
+                }
+                _ => self.found.absent.push(Absent {
+                    of: *of,
+                    has_one: false,
+                }),
+            }
+        }
+        for (InLevel { range, .. }, signatures) in &cut {
+            signatures.prefetch_index(range.first.prefix(), range.last.prefix());
+        }
+        for (InLevel { range, .. }, signatures) in &cut {
+            signatures.prefetch_rows(range.first.prefix(), range.last.prefix());
+        }
+        for (of, signatures) in &cut {
+            self.found.sieve(of, signatures);
+        }
+    }
+
     /// Gives the rows of the runs.
     #[inline(never)]
     fn give_runs(&mut self) {
@@ -381,8 +461,8 @@ where
             let range = of.range;
             let rows = of.rows.around(&(range.first..=range.last));
             match of.are_puts {
-                true => (self.found.each)(&range, rows, &[]),
-                false => (self.found.each)(&range, &[], rows),
+                true => self.found.each.receive(&range, rows, &[]),
+                false => self.found.each.receive(&range, &[], rows),
             }
         }
     }
@@ -399,7 +479,7 @@ impl<'a, R, T, F> Found<'a, R, T, F>
 where
     R: Row,
     T: Copy,
-    F: FnMut(&Searched<R, T>, &[R], &[R]),
+    F: Receiver<R, T>,
 {
     /// Reads what was not in memory, and says what was read.
     fn finish(mut self) -> Result<Reading<T>> {
@@ -423,6 +503,33 @@ where
         Ok(reading)
     }
 
+    /// Leaves what the signatures of a range let through to be read at the end. Neighbours are read together.
+    fn sieve(&mut self, of: &InLevel<'a, R, T>, signatures: &Signatures) {
+        self.reading.parts += 1;
+        let range = of.range;
+        signatures.each_around(range.first.prefix(), range.last.prefix(), |rows| {
+            let mut through = self.each.sieve(&range, rows);
+            while through != 0 {
+                let first = through.trailing_zeros();
+                let count = (through >> first).trailing_ones();
+                let end = first + count;
+                let (first, last) = rows.span(first as usize..end as usize);
+                self.absent.push(Absent {
+                    of: InLevel {
+                        range: Searched {
+                            first,
+                            last,
+                            ..range
+                        },
+                        ..*of
+                    },
+                    has_one: count == 1 && rows.are_all,
+                });
+                through &= u64::MAX.checked_shl(end).unwrap_or(0);
+            }
+        });
+    }
+
     /// Gives the rows of the segments whose place is known.
     fn give_placed(&mut self, placed: &mut ArrayVec<InSegment<'_, R, T>, TOGETHER>) {
         self.reading.parts += placed.len() as u64;
@@ -436,7 +543,8 @@ where
                 Marks::Wanted => part(of.segment.marks(), &(range.first..=range.last)),
                 Marks::Ignored => &[],
             };
-            (self.each)(range, &of.segment.puts()[of.around.clone()], marks);
+            self.each
+                .receive(range, &of.segment.puts()[of.around.clone()], marks);
         }
         placed.clear();
     }
@@ -445,7 +553,7 @@ where
     /// and the next ranges are read there.
     fn read_absent(&mut self, segments: AbsentSegments) {
         let mut absent = std::mem::take(&mut self.absent);
-        absent.sort_unstable_by_key(|of| {
+        absent.sort_unstable_by_key(|Absent { of, .. }| {
             let level = std::ptr::from_ref(of.level).addr();
             (level, of.here.chunk, of.range.first)
         });
@@ -454,7 +562,12 @@ where
             // What the cache gives up meanwhile is freed after each of them.
             let guard = Guard::new();
             let mut placed = ArrayVec::new();
-            for of in some {
+            for absent in some {
+                let of = &absent.of;
+                if let Some(row) = self.known_row(absent, &guard) {
+                    self.each.receive(&of.range, &[row], &[]);
+                    continue;
+                }
                 let segment = match of.here.residence.segment(&guard) {
                     None if segments == AbsentSegments::Made => {
                         of.level.segment_for_block(of.here.chunk, of.blocks, &guard)
@@ -477,6 +590,26 @@ where
         }
     }
 
+    /// The row of a range with one row, if the set is known to have a row there and no other source of it has any. Most
+    /// fingerprints that are found are found in several tables. So only the first of them is read.
+    fn known_row(&self, Absent { of, has_one }: &Absent<'a, R, T>, guard: &Guard) -> Option<R> {
+        if !has_one {
+            return None;
+        }
+        let row = self.each.known(&of.range)?;
+        let Searched { first, last, .. } = of.range;
+        let mut may_have_others = of.here.high < last || of.level.chunk_of(first) < of.here.chunk;
+        for SetLevel { level, .. } in &of.set.levels {
+            let is_other = !std::ptr::eq(&**level, of.level);
+            may_have_others |= is_other && level.may_have_puts(first, last, guard);
+        }
+        for run in of.set.runs() {
+            may_have_others |= run.puts().may_have(first, last);
+        }
+        may_have_others &= !planted("a known row stands for others too");
+        (!may_have_others).then_some(row)
+    }
+
     /// Reads the blocks of a chunk that may have rows of a range.
     fn read_blocks(&mut self, of: InLevel<'a, R, T>, last_read: &mut LastRead<R>) -> Result<()> {
         /// More blocks than this are taken to have too many rows, if there is a limit.
@@ -497,7 +630,8 @@ where
                 Marks::Wanted => part(&rows.marks, &(first..=last)),
                 Marks::Ignored => &[],
             };
-            (self.each)(&range, part(&rows.puts, &(first..=last)), marks);
+            self.each
+                .receive(&range, part(&rows.puts, &(first..=last)), marks);
             self.reading.parts += 1;
             self.reading.blocks += 1;
             if entry.high >= last {

@@ -1,7 +1,7 @@
 //! Tests of segments: the rows of a level are the same whether they are in memory or not, whoever gives them up or
 //! replaces them meanwhile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,10 +11,14 @@ use sdd::Guard;
 use super::tests::{Stacked, TABLE, level_of, stack};
 use super::*;
 use crate::error::{Error, Result};
-use crate::store::blocks::{Blocks, MemoryBlocks, live_segments};
-use crate::store::engine::{LevelChange, LevelName};
+use crate::metrics::Tally;
+use crate::store::blocks::{Blocks, CutRows, MemoryBlocks, live_segments};
+use crate::store::engine::{BlockTable, LevelChange, LevelName};
 
 const ROOM: u64 = 1 << 30;
+
+/// The same table, with signatures.
+static CUT_TABLE: BlockTable = TABLE.with_signatures();
 
 fn spread(i: u64) -> u64 {
     i.wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -125,6 +129,194 @@ fn rows_are_the_same_while_segments_are_made_and_given_up() -> Result<()> {
             "what was given up is still counted"
         );
     }
+    Ok(())
+}
+
+/// Somebody who wants the rows of some ranges, and knows rows of the set.
+struct Sieve<'s> {
+    wanted: Vec<RangeInclusive<u64>>,
+    known: &'s BTreeSet<u64>,
+    found: BTreeSet<u64>,
+    /// The rows whose signatures were looked at.
+    sieved: usize,
+}
+
+impl Receiver<u64, usize> for &mut Sieve<'_> {
+    const SIEVES: bool = true;
+
+    fn receive(&mut self, range: &Searched<u64, usize>, puts: &[u64], _: &[u64]) {
+        let wanted = &self.wanted[range.of];
+        let within = puts.iter().filter(|row| wanted.contains(row));
+        self.found.extend(within);
+    }
+
+    fn sieve(&mut self, range: &Searched<u64, usize>, rows: CutRows<'_>) -> u64 {
+        let wanted = &self.wanted[range.of];
+        let mut may_be_wanted = 0;
+        for index in 0..rows.signatures.len() {
+            let (low, high): (u64, u64) = rows.span(index..index + 1);
+            may_be_wanted |= u64::from(low <= *wanted.end() && *wanted.start() <= high) << index;
+        }
+        self.sieved += rows.signatures.len();
+        may_be_wanted
+    }
+
+    fn known(&self, range: &Searched<u64, usize>) -> Option<u64> {
+        self.known.range(range.first..=range.last).next().copied()
+    }
+}
+
+/// The rows of ranges that a sieve gets, and the number of rows that it sieved.
+fn sieved(
+    set: &SortedSet<u64>,
+    blocks: &Blocks,
+    wanted: &[RangeInclusive<u64>],
+    known: &BTreeSet<u64>,
+) -> Result<(BTreeSet<u64>, usize)> {
+    let mut sieve = Sieve {
+        wanted: wanted.to_vec(),
+        known,
+        found: BTreeSet::new(),
+        sieved: 0,
+    };
+    let reader = SetReader {
+        set,
+        overlay: None,
+        blocks: blocks.of_table(&CUT_TABLE),
+    };
+    read_ranges(
+        Marks::Ignored,
+        usize::MAX,
+        |ranges| {
+            for (of, range) in wanted.iter().enumerate() {
+                let (first, last) = range.clone().into_inner();
+                ranges.add(&reader, &[Searched { of, first, last }]);
+            }
+        },
+        &mut sieve,
+    )?;
+    Ok((sieve.found, sieve.sieved))
+}
+
+/// Of the rows of a range none is missing, whether they are in memory, their signatures are, or neither, and whoever
+/// cuts them or gives them up meanwhile.
+#[test]
+fn rows_are_the_same_while_segments_are_cut() -> Result<()> {
+    for rows in kinds_of_rows() {
+        let stacked = set_of(rows.iter().copied());
+        let blocks = blocks_of(&stacked.memory, ROOM);
+        let is_over = AtomicBool::new(false);
+        let nothing = BTreeSet::new();
+        let ask = |asked: u64| -> Result<usize> {
+            let first = rows[spread(asked * 3) as usize % rows.len()];
+            let length = u64::MAX >> (spread(asked) % 64);
+            let range = first..=first.saturating_add(length);
+            let within = rows.iter().copied().filter(|row| range.contains(row));
+            let right: BTreeSet<u64> = within.collect();
+            let (found, sieved) = sieved(
+                &stacked.set,
+                &blocks,
+                std::slice::from_ref(&range),
+                &nothing,
+            )?;
+            assert_eq!(found, right, "{range:?}");
+            Ok(sieved)
+        };
+        thread::scope(|scope| {
+            let mut readers = Vec::new();
+            for number in 0..3 {
+                let is_over = &is_over;
+                let ask = &ask;
+                readers.push(scope.spawn(move || -> Result<()> {
+                    let mut asked = number;
+                    while !is_over.load(Ordering::Relaxed) || asked < 300 {
+                        ask(asked)?;
+                        asked += 3;
+                    }
+                    Ok(())
+                }));
+            }
+            for round in 0..150 {
+                blocks.cache.set_rows_fit(round % 4 == 0);
+                let capacity = [ROOM, 30_000, 9_000, 0][round % 3];
+                blocks.cache.set_capacity(capacity);
+                thread::sleep(std::time::Duration::from_millis(1));
+            }
+            is_over.store(true, Ordering::Relaxed);
+            readers
+                .into_iter()
+                .try_for_each(|reader| reader.join().expect("no panic"))
+        })?;
+        // Half of what the rows take is enough for signatures of all.
+        blocks.cache.set_rows_fit(false);
+        blocks.cache.set_capacity(ROOM);
+        blocks.cache.clear();
+        (0..2_000).try_for_each(|asked| ask(asked).map(drop))?;
+        let rows_bytes = blocks.cache.bytes();
+        blocks.cache.set_capacity(rows_bytes * 3 / 4);
+        let mut sieved = 0;
+        for asked in 0..2_000 {
+            sieved += ask(asked)?;
+        }
+        assert!(rows.len() == 1 || sieved > 2_000, "{sieved} signatures");
+        blocks.cache.set_capacity(0);
+        assert_eq!(blocks.cache.bytes(), 0);
+    }
+    Ok(())
+}
+
+/// A row that is known is not read, but another one that begins with the same bits is, in whatever source it stands.
+#[test]
+fn a_known_row_stands_for_no_other() -> Result<()> {
+    let mut sources = vec![BTreeMap::new(); 4];
+    let mut all = BTreeSet::new();
+    for family in 0..1_500 {
+        // Rows that differ in the last bits, which no signature has, in one source or in several.
+        let first = spread(family) & !0xff;
+        for member in 0..1 + family % 3 {
+            let row = first | spread(family * 7 + member) & 0xff;
+            let source = [0, spread(family + member) % 3][(family % 2) as usize];
+            // The last source would be that of a transaction.
+            sources[source as usize].insert(row, true);
+            all.insert(row);
+        }
+    }
+    let stacked = stack(&sources, 2, Rules::REPEATED);
+    let blocks = blocks_of(&stacked.memory, ROOM);
+    blocks.cache.set_rows_fit(false);
+    let wanted: Vec<RangeInclusive<u64>> = (0..1_500)
+        .map(|family| spread(family) & !0xff..=spread(family) | 0xff)
+        .collect();
+    let nothing = BTreeSet::new();
+    for _ in 0..3 {
+        sieved(&stacked.set, &blocks, &wanted, &nothing)?;
+    }
+    blocks.cache.set_capacity(blocks.cache.bytes() * 5 / 9);
+    let mut has_sieved = 0;
+    for wanted in &wanted {
+        for known in [&nothing, &all] {
+            let range = std::slice::from_ref(wanted);
+            let (found, sieved) = sieved(&stacked.set, &blocks, range, known)?;
+            let right: BTreeSet<u64> = all.range(wanted.clone()).copied().collect();
+            assert_eq!(found, right, "{wanted:x?}");
+            has_sieved += sieved;
+        }
+    }
+    assert!(has_sieved > 1_500, "{has_sieved} signatures");
+    // What is known and alone is not read.
+    let tally = |known| -> Result<u64> {
+        let before = blocks.cache.tallies.sum(Tally::CacheMisses);
+        for wanted in &wanted {
+            sieved(&stacked.set, &blocks, std::slice::from_ref(wanted), known)?;
+        }
+        Ok(blocks.cache.tallies.sum(Tally::CacheMisses) - before)
+    };
+    let read = tally(&nothing)?;
+    let read_with_known = tally(&all)?;
+    assert!(
+        read_with_known < read * 9 / 10,
+        "{read_with_known} of {read} blocks"
+    );
     Ok(())
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::level::Level;
 use super::run::{Rules, Run};
-use crate::store::blocks::{Row, Segment};
+use crate::store::blocks::{Row, Segment, Signatures};
 
 /// What one sorted set holds at one moment.
 #[derive(Clone, Debug)]
@@ -160,6 +160,15 @@ impl<R: Row> SortedSet<R> {
         let mut bytes = Segment::<R>::most_bytes(self.memory_rows() as usize, 0) as u64;
         for SetLevel { level, .. } in &self.levels {
             bytes += level.segment_bytes();
+        }
+        bytes
+    }
+
+    /// The most memory that signatures of its rows take, in bytes, as if those of the runs had some too.
+    pub(crate) fn signature_bytes(&self) -> u64 {
+        let mut bytes = Signatures::most_bytes(self.memory_rows() as usize) as u64;
+        for SetLevel { level, .. } in &self.levels {
+            bytes += level.signature_bytes();
         }
         bytes
     }

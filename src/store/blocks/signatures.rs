@@ -1,0 +1,243 @@
+//! Signatures: the bits of the rows of a chunk that follow those that the index knows, 32 of each. They tell nearly alone
+//! which rows can be near to a query, in half of the memory of the rows. What they let through is read from its block.
+
+use std::ops::Range;
+
+use super::row::Row;
+use crate::store::lookup::{LargeList, Prefixes, prefetch, prefetch_at};
+
+/// A part of the index has this number of rows, or up to twice this number: a line of memory, or two.
+const ROWS_PER_PART: usize = 16;
+
+/// The bits of a signature.
+const SIGNATURE_BITS: u32 = u32::BITS;
+
+/// If a part of the index has more rows than this, those of a range are searched in it. Otherwise all are given.
+const MOST_AROUND: usize = u64::BITS as usize;
+
+/// The bytes of a line of memory.
+const LINE_BYTES: usize = 64;
+
+/// The signatures of the rows of a chunk that are put. Those that are marked have none: who wants them reads the blocks.
+/// What a search reads stands in one line of memory.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Signatures {
+    prefixes: Prefixes,
+    signatures: LargeList<u32>,
+}
+
+/// Neighbouring rows of which only the first bits are known. They are 64 at most, and their order is that of the rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CutRows<'a> {
+    /// The bits that all rows begin with.
+    pub(crate) beginning: u64,
+    /// The bits that follow.
+    pub(crate) signatures: &'a [u32],
+    /// The number of bits that follow these.
+    pub(crate) unknown_bits: u32,
+    /// Whether no other row of the chunk begins with the same bits.
+    pub(crate) are_all: bool,
+}
+
+impl CutRows<'_> {
+    /// The first and the last row that some of these rows, by their indexes, can be.
+    pub(crate) fn span<R: Row>(&self, of: Range<usize>) -> (R, R) {
+        let cut =
+            |index: usize| self.beginning | u64::from(self.signatures[index]) << self.unknown_bits;
+        let first = cut(of.start);
+        let last = cut(of.end - 1) | ((1 << self.unknown_bits) - 1);
+        (R::join(first, [0; 2]), R::last_of(last))
+    }
+}
+
+impl Signatures {
+    /// The signatures of rows, which are in order.
+    pub(crate) fn new<R: Row>(rows: &[R]) -> Self {
+        let prefixes = Prefixes::new(rows.iter().map(|row| row.prefix()), ROWS_PER_PART);
+        let unknown_bits = unknown_bits(&prefixes);
+        let mut signatures = LargeList::with_capacity(rows.len());
+        for row in rows {
+            signatures.extend_from_slice(&[signature(row.prefix(), unknown_bits)]);
+        }
+        Self {
+            prefixes,
+            signatures,
+        }
+    }
+
+    /// Fetches what [`prefetch_index`](Self::prefetch_index) reads.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch(self);
+    }
+
+    /// Fetches where the signatures of a range begin and end.
+    #[inline]
+    pub(crate) fn prefetch_index(&self, first: u64, last: u64) {
+        self.prefixes.prefetch(first, last);
+    }
+
+    /// Fetches the signatures of a range.
+    #[inline]
+    pub(crate) fn prefetch_rows(&self, first: u64, last: u64) {
+        /// The processor fetches the next lines by itself while it goes through them.
+        const MOST_LINES: usize = 8;
+        const PER_LINE: usize = LINE_BYTES / size_of::<u32>();
+        let around = self.prefixes.around(first, last);
+        prefetch_at(&self.signatures, around.end.saturating_sub(1));
+        let lines = around.step_by(PER_LINE).take(MOST_LINES);
+        lines.for_each(|index| prefetch_at(&self.signatures, index));
+    }
+
+    /// Calls `each` with the rows of a range, perhaps with some of their neighbours.
+    #[inline]
+    pub(crate) fn each_around(&self, first: u64, last: u64, mut each: impl FnMut(CutRows<'_>)) {
+        let unknown_bits = unknown_bits(&self.prefixes);
+        for (beginning, items) in self.prefixes.parts(first, last) {
+            let mut signatures = self.signatures.get(items).unwrap_or_default();
+            let are_all = signatures.len() <= MOST_AROUND;
+            if !are_all {
+                signatures = self.within(signatures, beginning, first, last);
+            }
+            for signatures in signatures.chunks(MOST_AROUND) {
+                each(CutRows {
+                    beginning,
+                    signatures,
+                    unknown_bits,
+                    are_all,
+                });
+            }
+        }
+    }
+
+    /// The signatures of a part that rows of a range can have.
+    #[cold]
+    fn within<'s>(
+        &self,
+        mut signatures: &'s [u32],
+        beginning: u64,
+        first: u64,
+        last: u64,
+    ) -> &'s [u32] {
+        let unknown_bits = unknown_bits(&self.prefixes);
+        let of_part = |row: u64| row.checked_shr(self.prefixes.unknown_bits()).unwrap_or(0);
+        if of_part(last) == of_part(beginning) {
+            let last = signature(last, unknown_bits);
+            let end = signatures.partition_point(|&signature| signature <= last);
+            signatures = &signatures[..end];
+        }
+        if of_part(first) == of_part(beginning) {
+            let first = signature(first, unknown_bits);
+            let start = signatures.partition_point(|&signature| signature < first);
+            signatures = &signatures[start..];
+        }
+        signatures
+    }
+
+    /// The most memory that the signatures of so many rows take, in bytes.
+    pub(crate) fn most_bytes(rows: usize) -> usize {
+        let index = Prefixes::most_bytes(rows, ROWS_PER_PART);
+        size_of::<Self>() + LargeList::<u32>::bytes_for(rows) + index
+    }
+
+    /// The memory that they take, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.signatures.memory_bytes() + self.prefixes.memory_bytes()
+    }
+}
+
+/// The number of bits of a row behind its signature, if the index knows those before it.
+fn unknown_bits(prefixes: &Prefixes) -> u32 {
+    prefixes.unknown_bits().saturating_sub(SIGNATURE_BITS)
+}
+
+/// The signature of a row, which has so many bits behind it.
+fn signature(row: u64, unknown_bits: u32) -> u32 {
+    (row >> unknown_bits) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Whether a row can be one of those that are given of a range.
+    fn is_given(signatures: &Signatures, first: u64, last: u64, row: u64) -> bool {
+        let mut is_given = false;
+        signatures.each_around(first, last, |rows| {
+            assert!((1..=MOST_AROUND).contains(&rows.signatures.len()));
+            for index in 0..rows.signatures.len() {
+                let (low, high): (u64, u64) = rows.span(index..index + 1);
+                is_given |= (low..=high).contains(&row);
+            }
+        });
+        is_given
+    }
+
+    /// The rows of a chunk: `base` bits that all begin with, then random ones, of which many may agree in some.
+    fn rows() -> impl Strategy<Value = Vec<u64>> {
+        let row = (any::<u64>(), 0..64u32).prop_map(|(bits, shift)| bits >> shift);
+        (prop::collection::vec(row, 1..400), 0..64u32).prop_map(|(mut rows, base)| {
+            for row in &mut rows {
+                *row = *row >> base | 0x5555_5555_5555_5555 & !(u64::MAX >> base);
+            }
+            rows.sort_unstable();
+            rows.dedup();
+            rows
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn each_row_of_a_range_can_be_one_of_those_that_are_given(
+            rows in rows(), wanted in any::<u64>(), length in 0..64u32,
+        ) {
+            let signatures = Signatures::new(&rows);
+            prop_assert!(signatures.memory_bytes() <= Signatures::most_bytes(rows.len()));
+            for first in [wanted, rows[wanted as usize % rows.len()], 0] {
+                let last = first.saturating_add(u64::MAX >> length);
+                signatures.prefetch_rows(first, last);
+                for &row in &rows {
+                    if (first..=last).contains(&row) {
+                        prop_assert!(is_given(&signatures, first, last, row), "{row:x} of {first:x}..={last:x}");
+                    }
+                }
+            }
+        }
+
+        /// If one row is said to be alone, no other row of the chunk can be between the ends of what it can be.
+        #[test]
+        fn a_row_that_is_alone_has_no_neighbour_in_its_span(rows in rows()) {
+            let signatures = Signatures::new(&rows);
+            for &row in &rows {
+                signatures.each_around(row, row, |part| {
+                    for (index, signature) in part.signatures.iter().enumerate() {
+                        let alike = part.signatures.iter().filter(|other| *other == signature).count();
+                        let (low, high): (u64, u64) = part.span(index..index + 1);
+                        let within = rows.iter().filter(|row| (low..=high).contains(row)).count();
+                        assert!(!part.are_all || alike == within, "{alike} of {within} rows");
+                    }
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn evenly_spread_rows_are_known_nearly_alone() {
+        let mut rows: Vec<u64> = (0..100_000u64)
+            .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+            .collect();
+        rows.sort_unstable();
+        let signatures = Signatures::new(&rows);
+        let bytes = signatures.memory_bytes() as f64 / rows.len() as f64;
+        assert!(bytes < 4.4, "{bytes} bytes a row");
+        let mut given = 0;
+        for &row in &rows {
+            signatures.each_around(row, row, |part| given += part.signatures.len());
+        }
+        let given = given as f64 / rows.len() as f64;
+        assert!(given < 40.0, "{given} rows are given for one");
+    }
+}
