@@ -1,6 +1,7 @@
 //! Probes -> candidates -> near fingerprints.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::mem;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
@@ -375,6 +376,8 @@ impl<'a> Probes<'a> {
         let mut comparing = Comparing {
             probes: self,
             near: Vec::new(),
+            found: HashMap::new(),
+            noted: 0,
             masks: Vec::new(),
             most,
             too_many: false,
@@ -447,6 +450,9 @@ impl<'a> Probes<'a> {
 struct Comparing<'p> {
     probes: &'p Probes<'p>,
     near: NearEach,
+    /// What was found for each query, once somebody has asked for it: the first `noted` of what is near.
+    found: HashMap<usize, SmallVec<[Fingerprint; 2]>>,
+    noted: usize,
     /// The bits of each prefix, once there are many near fingerprints.
     masks: Vec<u64>,
     /// With more near fingerprints than this, there are too many.
@@ -487,6 +493,8 @@ impl CandidateSearch<Sharing> for Comparing<'_> {
         }
         if self.near.len() > 2 * self.most {
             sort_and_dedup(&mut self.near);
+            self.found.clear();
+            self.noted = 0;
             self.too_many = self.near.len() > self.most;
         }
     }
@@ -502,20 +510,26 @@ impl CandidateSearch<Sharing> for Comparing<'_> {
         near
     }
 
-    fn found_before(&self, of: Sharing, range: &RangeInclusive<u64>) -> Option<u64> {
-        /// Among more, none is looked for.
-        const FEW: usize = 64;
-        let table = self
-            .probes
-            .table_of(&self.probes.prefixes[of.prefix as usize]);
-        if self.near.len() > FEW {
-            return None;
+    fn found_before(&mut self, of: Sharing, range: &RangeInclusive<u64>) -> Option<u64> {
+        for (query, found) in &self.near[self.noted..] {
+            let of_query = self.found.entry(*query).or_default();
+            of_query.push(found.fingerprint);
         }
-        let mut rows = self
-            .near
-            .iter()
-            .map(|(_, found)| table.apply(found.fingerprint).bits());
-        rows.find(|row| range.contains(row))
+        self.noted = self.near.len();
+        let probes = self.probes;
+        let Sharing { prefix, start, end } = of;
+        let of = &probes.prefixes[prefix as usize];
+        let table = probes.table_of(of);
+        for probe in &probes.probes[start as usize..end as usize] {
+            let query = probes.indexes[of.indexes + probe.query()];
+            for &found in self.found.get(&query).into_iter().flatten() {
+                let row = table.apply(found).bits();
+                if range.contains(&row) {
+                    return Some(row);
+                }
+            }
+        }
+        None
     }
 }
 

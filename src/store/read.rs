@@ -371,7 +371,7 @@ pub(crate) trait CandidateSearch<T> {
     fn may_be_near(&self, of: T, candidates: CutCandidates<'_>) -> u64;
 
     /// A fingerprint in this range that was found before, permuted as the candidates of the probe are.
-    fn found_before(&self, of: T, range: &RangeInclusive<u64>) -> Option<u64>;
+    fn found_before(&mut self, of: T, range: &RangeInclusive<u64>) -> Option<u64>;
 }
 
 /// A search that gets its candidates.
@@ -401,7 +401,7 @@ impl<T: Copy, S: CandidateSearch<T>> Receiver<u64, T> for &mut Searching<'_, S> 
         self.search.may_be_near(range.of, candidates)
     }
 
-    fn known(&self, range: &Searched<u64, T>) -> Option<u64> {
+    fn known(&mut self, range: &Searched<u64, T>) -> Option<u64> {
         let within = range.first..=range.last;
         let known = self
             .are_all_live

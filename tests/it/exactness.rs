@@ -1,10 +1,10 @@
 //! No match is missed and none is false. The answers of the whole path from the query to the matches are
 //! compared with enumeration and with a linear scan.
 
-use simdb::{CreateOptions, Database, Fingerprint, Query, Scheme};
+use simdb::{Cache, CreateOptions, Database, Fingerprint, Query, Scheme, Snapshot};
 
 use crate::support::{
-    Folder, TestResult, assert_sound, bundled, document, fingerprints, insert_all, rows,
+    Folder, TestResult, assert_sound, bundled, document, fingerprints, go_on, insert_all, rows,
 };
 
 /// Every word with at most three bits set: 1 + 64 + 2,016 + 41,664.
@@ -78,6 +78,32 @@ fn one_stored_fingerprint_is_found_from_every_query_within_three_bits_under_ever
     Ok(())
 }
 
+/// The counts of queries, alone and together, are those of a linear scan.
+fn assert_counts(
+    snapshot: &Snapshot,
+    plan: &str,
+    stored: &[u64],
+    asked: &[u64],
+    distances: impl IntoIterator<Item = u32>,
+) -> TestResult {
+    for max_distance in distances {
+        let query = |&bits: &u64| {
+            Query::new(Fingerprint::from_bits(bits))
+                .near(max_distance)
+                .limit(0)
+        };
+        let queries: Vec<Query> = asked.iter().map(query).collect();
+        for (bits, found) in asked.iter().zip(snapshot.query_batch(&queries)?) {
+            let expected = counts_by_scan(stored, *bits)[max_distance as usize];
+            let told = format!("{plan}: {bits:#x} at {max_distance}");
+            assert_eq!(found.total(), expected, "{told}");
+            assert_eq!(snapshot.query(&query(bits))?.total(), expected, "{told}");
+            assert_eq!(snapshot.any_match(&query(bits))?, expected > 0, "{told}");
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn every_plan_gives_the_counts_of_a_linear_scan_at_every_distance() -> TestResult {
     let folder = Folder::new()?;
@@ -102,28 +128,24 @@ fn every_plan_gives_the_counts_of_a_linear_scan_at_every_distance() -> TestResul
             )?;
         }
         let snapshot = database.snapshot()?;
-        for max_distance in 0..=16 {
-            let query = |&bits: &u64| {
-                Query::new(Fingerprint::from_bits(bits))
-                    .near(max_distance)
-                    .limit(0)
-            };
-            let queries: Vec<Query> = asked.iter().map(query).collect();
-            for (&bits, found) in asked.iter().zip(snapshot.query_batch(&queries)?) {
-                let expected = counts_by_scan(&stored, bits)[max_distance as usize];
-                assert_eq!(
-                    found.total(),
-                    expected,
-                    "{plan}: {bits:#x} at {max_distance}"
-                );
-                assert_eq!(
-                    snapshot.any_match(&query(&bits))?,
-                    expected > 0,
-                    "{plan}: {bits:#x} at {max_distance}"
-                );
+        assert_counts(&snapshot, plan, &stored, &asked, 0..=16)?;
+        drop(snapshot);
+        // With signatures of the rows in memory, in one level or several, and with not even room for these.
+        for compacts in [false, true] {
+            database.settle()?;
+            if compacts {
+                database.compact(go_on)?;
+            }
+            let needs = database.snapshot()?.stats()?;
+            for bytes in [needs.signatures_need_bytes, needs.signatures_need_bytes / 2] {
+                database.set_cache(Cache::Bytes(bytes as usize))?;
+                let snapshot = database.snapshot()?;
+                assert!(!snapshot.stats()?.tables_fit, "{plan}");
+                for _ in 0..2 {
+                    assert_counts(&snapshot, plan, &stored, &asked[..10], [3, 6, 8])?;
+                }
             }
         }
-        drop(snapshot);
         assert_sound(&database)?;
     }
     Ok(())

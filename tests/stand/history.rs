@@ -787,7 +787,13 @@ impl<H: Home> Runner<H> {
                 batch,
             } => self.submit(writes, *threads, *batch),
             Operation::Expire { before, scopes } => self.expire(*before, scopes.as_deref()),
-            Operation::Ask(questions) => self.ask(questions),
+            Operation::Ask(questions) => {
+                // Rows are in memory, or signatures of them, or neither.
+                const CACHES: [usize; 4] = [64 << 10, 12_000, 6_000, 0];
+                let cache = CACHES[self.models.len() % CACHES.len()];
+                self.database().set_cache(crate::Cache::Bytes(cache))?;
+                self.ask(questions)
+            }
             Operation::Hold => {
                 self.held = Some((self.database().snapshot()?, self.model().clone()));
                 Ok(())

@@ -80,7 +80,7 @@ pub(crate) trait Receiver<R, T> {
     }
 
     /// A row of this range that the set is known to have.
-    fn known(&self, _: &Searched<R, T>) -> Option<R> {
+    fn known(&mut self, _: &Searched<R, T>) -> Option<R> {
         None
     }
 }
@@ -592,7 +592,7 @@ where
 
     /// The row of a range with one row, if the set is known to have a row there and no other source of it has any. Most
     /// fingerprints that are found are found in several tables. So only the first of them is read.
-    fn known_row(&self, Absent { of, has_one }: &Absent<'a, R, T>, guard: &Guard) -> Option<R> {
+    fn known_row(&mut self, Absent { of, has_one }: &Absent<'a, R, T>, guard: &Guard) -> Option<R> {
         if !has_one {
             return None;
         }

@@ -161,7 +161,7 @@ impl Receiver<u64, usize> for &mut Sieve<'_> {
         may_be_wanted
     }
 
-    fn known(&self, range: &Searched<u64, usize>) -> Option<u64> {
+    fn known(&mut self, range: &Searched<u64, usize>) -> Option<u64> {
         self.known.range(range.first..=range.last).next().copied()
     }
 }
