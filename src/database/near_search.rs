@@ -12,8 +12,7 @@ use smallvec::SmallVec;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{
-    Candidates, CutCandidates, NearFingerprint, Permuted, PricedProbeSet, ProbeSet, ProbedPrefix,
-    Table,
+    Candidates, NearFingerprint, Permuted, PricedProbeSet, ProbeSet, ProbedPrefix, Table,
 };
 use crate::planted::planted;
 use crate::store::{AddRanges, CandidateSearch, Reader, Scan, Searched, Transaction};
@@ -499,15 +498,19 @@ impl CandidateSearch<Sharing> for Comparing<'_> {
         }
     }
 
-    fn may_be_near(&self, of: Sharing, candidates: CutCandidates<'_>) -> u64 {
+    fn sieve(
+        &self,
+        of: Sharing,
+        candidates: Candidates<'_>,
+        unknown_bits: u32,
+        mut through: impl FnMut(u64),
+    ) {
         let Sharing { prefix, start, end } = of;
         let of = &self.probes.prefixes[prefix as usize];
-        let mut near = 0;
         for probe in &self.probes.probes[start as usize..end as usize] {
             let query = self.probes.permuted[of.permuted + probe.query()];
-            near |= candidates.may_be_near(query, of.max_distance);
+            candidates.each_perhaps_near(query, unknown_bits, of.max_distance, &mut through);
         }
-        near
     }
 
     fn found_before(&mut self, of: Sharing, range: &RangeInclusive<u64>) -> Option<u64> {

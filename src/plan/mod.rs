@@ -16,7 +16,7 @@ pub use choice::{PlanEstimate, Prefer};
 #[cfg(test)]
 pub(crate) use covering::{Reach, covers};
 pub(crate) use {
-    candidates::{Candidates, CutCandidates, NearFingerprint, pairs_within},
+    candidates::{Candidates, NearFingerprint, pairs_within},
     choice::plans_and_estimates,
     cost::CostModel,
     families::all_plans,

@@ -8,7 +8,7 @@ use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::metrics::Tally;
-use crate::plan::{Candidates, CostModel, CutCandidates, Part};
+use crate::plan::{Candidates, CostModel, Part};
 use crate::sketch::Sketch;
 use crate::store::blocks::{CutRows, Lists};
 use crate::store::file::{
@@ -366,9 +366,8 @@ pub(crate) trait CandidateSearch<T> {
     /// Compares candidates of a probe.
     fn compare(&mut self, of: T, candidates: Candidates<'_>);
 
-    /// Which candidates, of which only the first bits are known, may be near: the bits of a number, the lowest for the
-    /// first candidate.
-    fn may_be_near(&self, of: T, candidates: CutCandidates<'_>) -> u64;
+    /// Calls `through` with the candidates that may be near. Their last `unknown_bits` are not known, and stand as 0.
+    fn sieve(&self, of: T, candidates: Candidates<'_>, unknown_bits: u32, through: impl FnMut(u64));
 
     /// A fingerprint in this range that was found before, permuted as the candidates of the probe are.
     fn found_before(&mut self, of: T, range: &RangeInclusive<u64>) -> Option<u64>;
@@ -391,14 +390,11 @@ impl<T: Copy, S: CandidateSearch<T>> Receiver<u64, T> for &mut Searching<'_, S> 
         self.search.compare(range.of, Candidates::new(puts));
     }
 
-    fn sieve(&mut self, range: &Searched<u64, T>, rows: CutRows<'_>) -> u64 {
-        self.candidates += rows.signatures.len() as u64;
-        let candidates = CutCandidates {
-            beginning: rows.beginning,
-            signatures: rows.signatures,
-            unknown_bits: rows.unknown_bits,
-        };
-        self.search.may_be_near(range.of, candidates)
+    fn sieve(&mut self, range: &Searched<u64, T>, rows: CutRows<'_>, through: impl FnMut(u64)) {
+        self.candidates += rows.rows.len() as u64;
+        let candidates = Candidates::new(rows.rows);
+        self.search
+            .sieve(range.of, candidates, rows.unknown_bits, through);
     }
 
     fn known(&mut self, range: &Searched<u64, T>) -> Option<u64> {

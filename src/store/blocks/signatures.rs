@@ -1,8 +1,6 @@
 //! Signatures: the bits of the rows of a chunk that follow those that the index knows, 32 of each. They tell nearly alone
 //! which rows can be near to a query, in half of the memory of the rows. What they let through is read from its block.
 
-use std::ops::Range;
-
 use super::row::Row;
 use crate::store::lookup::{LargeList, Prefixes, prefetch, prefetch_at};
 
@@ -13,7 +11,10 @@ const ROWS_PER_PART: usize = 16;
 const SIGNATURE_BITS: u32 = u32::BITS;
 
 /// If a part of the index has more rows than this, those of a range are searched in it. Otherwise all are given.
-const MOST_AROUND: usize = u64::BITS as usize;
+const MOST_AROUND: usize = 64;
+
+/// About the most rows that are given at a time.
+const TOGETHER: usize = 1024;
 
 /// The bytes of a line of memory.
 const LINE_BYTES: usize = 64;
@@ -27,27 +28,28 @@ pub(crate) struct Signatures {
     signatures: LargeList<u32>,
 }
 
-/// Neighbouring rows of which only the first bits are known. They are 64 at most, and their order is that of the rows.
+/// Neighbouring rows of which only the first bits are known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CutRows<'a> {
-    /// The bits that all rows begin with.
-    pub(crate) beginning: u64,
-    /// The bits that follow.
-    pub(crate) signatures: &'a [u32],
-    /// The number of bits that follow these.
+    /// The prefixes of the rows in order. What is not known of them is 0.
+    pub(crate) rows: &'a [u64],
+    /// The number of bits that are not known.
     pub(crate) unknown_bits: u32,
-    /// Whether no other row of the chunk begins with the same bits.
+    /// Whether no other row of the chunk begins as one of them does.
     pub(crate) are_all: bool,
 }
 
 impl CutRows<'_> {
-    /// The first and the last row that some of these rows, by their indexes, can be.
-    pub(crate) fn span<R: Row>(&self, of: Range<usize>) -> (R, R) {
-        let cut =
-            |index: usize| self.beginning | u64::from(self.signatures[index]) << self.unknown_bits;
-        let first = cut(of.start);
-        let last = cut(of.end - 1) | ((1 << self.unknown_bits) - 1);
-        (R::join(first, [0; 2]), R::last_of(last))
+    /// The first and the last row that one of these rows can be.
+    pub(crate) fn span<R: Row>(self, row: u64) -> (R, R) {
+        let last = row | ((1 << self.unknown_bits) - 1);
+        (R::join(row, [0; 2]), R::last_of(last))
+    }
+
+    /// Whether no other row of the chunk begins as this one of them does.
+    pub(crate) fn is_alone(self, row: u64) -> bool {
+        let first = self.rows.partition_point(|&other| other < row);
+        self.are_all && self.rows.get(first + 1) != Some(&row)
     }
 }
 
@@ -90,24 +92,49 @@ impl Signatures {
         lines.for_each(|index| prefetch_at(&self.signatures, index));
     }
 
-    /// Calls `each` with the rows of a range, perhaps with some of their neighbours.
+    /// Calls `each` with the rows of a range, perhaps with some of their neighbours. `rows` is memory for them.
     #[inline]
-    pub(crate) fn each_around(&self, first: u64, last: u64, mut each: impl FnMut(CutRows<'_>)) {
+    pub(crate) fn each_around(
+        &self,
+        (first, last): (u64, u64),
+        rows: &mut Vec<u64>,
+        mut each: impl FnMut(CutRows<'_>),
+    ) {
         let unknown_bits = unknown_bits(&self.prefixes);
+        rows.clear();
+        rows.reserve(TOGETHER);
         for (beginning, items) in self.prefixes.parts(first, last) {
-            let mut signatures = self.signatures.get(items).unwrap_or_default();
-            let are_all = signatures.len() <= MOST_AROUND;
-            if !are_all {
-                signatures = self.within(signatures, beginning, first, last);
-            }
-            for signatures in signatures.chunks(MOST_AROUND) {
+            let whole = self.signatures.get(items).unwrap_or_default();
+            let are_all = whole.len() <= MOST_AROUND;
+            let part = match are_all {
+                true => whole,
+                false => self.within(whole, beginning, first, last),
+            };
+            if !rows.is_empty() && (!are_all || rows.len() + part.len() > TOGETHER) {
                 each(CutRows {
-                    beginning,
-                    signatures,
+                    rows,
+                    unknown_bits,
+                    are_all: true,
+                });
+                rows.clear();
+            }
+            let cut = |signature: &u32| beginning | u64::from(*signature) << unknown_bits;
+            rows.extend(part.iter().map(cut));
+            if !are_all {
+                each(CutRows {
+                    rows,
                     unknown_bits,
                     are_all,
                 });
+                rows.clear();
             }
+        }
+        if !rows.is_empty() {
+            each(CutRows {
+                rows,
+                unknown_bits,
+                are_all: true,
+            });
         }
     }
 
@@ -166,10 +193,9 @@ mod tests {
     /// Whether a row can be one of those that are given of a range.
     fn is_given(signatures: &Signatures, first: u64, last: u64, row: u64) -> bool {
         let mut is_given = false;
-        signatures.each_around(first, last, |rows| {
-            assert!((1..=MOST_AROUND).contains(&rows.signatures.len()));
-            for index in 0..rows.signatures.len() {
-                let (low, high): (u64, u64) = rows.span(index..index + 1);
+        signatures.each_around((first, last), &mut Vec::new(), |part| {
+            for &cut in part.rows {
+                let (low, high): (u64, u64) = part.span(cut);
                 is_given |= (low..=high).contains(&row);
             }
         });
@@ -212,12 +238,11 @@ mod tests {
         fn a_row_that_is_alone_has_no_neighbour_in_its_span(rows in rows()) {
             let signatures = Signatures::new(&rows);
             for &row in &rows {
-                signatures.each_around(row, row, |part| {
-                    for (index, signature) in part.signatures.iter().enumerate() {
-                        let alike = part.signatures.iter().filter(|other| *other == signature).count();
-                        let (low, high): (u64, u64) = part.span(index..index + 1);
+                signatures.each_around((row, row), &mut Vec::new(), |part| {
+                    for &cut in part.rows {
+                        let (low, high): (u64, u64) = part.span(cut);
                         let within = rows.iter().filter(|row| (low..=high).contains(row)).count();
-                        assert!(!part.are_all || alike == within, "{alike} of {within} rows");
+                        assert!(within > 0 && (!part.is_alone(cut) || within == 1), "{within} rows");
                     }
                 });
             }
@@ -235,7 +260,7 @@ mod tests {
         assert!(bytes < 4.4, "{bytes} bytes a row");
         let mut given = 0;
         for &row in &rows {
-            signatures.each_around(row, row, |part| given += part.signatures.len());
+            signatures.each_around((row, row), &mut Vec::new(), |part| given += part.rows.len());
         }
         let given = given as f64 / rows.len() as f64;
         assert!(given < 40.0, "{given} rows are given for one");

@@ -304,9 +304,10 @@ impl<R: Row> Level<R> {
             return true;
         };
         let mut may_have = false;
-        signatures.each_around(first.prefix(), last.prefix(), |rows| {
-            for index in 0..rows.signatures.len() {
-                let (low, high): (R, R) = rows.span(index..index + 1);
+        let range = (first.prefix(), last.prefix());
+        signatures.each_around(range, &mut Vec::new(), |part| {
+            for &row in part.rows {
+                let (low, high): (R, R) = part.span(row);
                 may_have |= low <= last && first <= high;
             }
         });

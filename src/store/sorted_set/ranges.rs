@@ -73,10 +73,9 @@ pub(crate) trait Receiver<R, T> {
 
     fn receive(&mut self, range: &Searched<R, T>, puts: &[R], marks: &[R]);
 
-    /// Which of these rows of a range it may need, perhaps with others beside the range: the bits of a number, the
-    /// lowest for the first row.
-    fn sieve(&mut self, _: &Searched<R, T>, _: CutRows<'_>) -> u64 {
-        u64::MAX
+    /// Calls `through` with those of these rows of a range, perhaps with some beside it, that it may need.
+    fn sieve(&mut self, _: &Searched<R, T>, rows: CutRows<'_>, mut through: impl FnMut(u64)) {
+        rows.rows.iter().for_each(|&row| through(row));
     }
 
     /// A row of this range that the set is known to have.
@@ -132,6 +131,8 @@ where
                 most_rows,
                 each,
                 absent: Vec::new(),
+                cut: Vec::new(),
+                through: Vec::new(),
                 reading: Reading::default(),
                 failure: None,
                 cache: None,
@@ -166,6 +167,9 @@ struct Found<'a, R: Row, T, F> {
     each: F,
     /// The ranges, or the parts of them, whose rows are not in memory.
     absent: Vec<Absent<'a, R, T>>,
+    /// Memory for rows whose signatures are looked at, and for those that are let through.
+    cut: Vec<u64>,
+    through: Vec<u64>,
     reading: Reading<T>,
     /// The first error. Nothing is read after it.
     failure: Option<Error>,
@@ -503,17 +507,19 @@ where
         Ok(reading)
     }
 
-    /// Leaves what the signatures of a range let through to be read at the end. Neighbours are read together.
+    /// Leaves what the signatures of a range let through to be read at the end.
     fn sieve(&mut self, of: &InLevel<'a, R, T>, signatures: &Signatures) {
         self.reading.parts += 1;
         let range = of.range;
-        signatures.each_around(range.first.prefix(), range.last.prefix(), |rows| {
-            let mut through = self.each.sieve(&range, rows);
-            while through != 0 {
-                let first = through.trailing_zeros();
-                let count = (through >> first).trailing_ones();
-                let end = first + count;
-                let (first, last) = rows.span(first as usize..end as usize);
+        let around = (range.first.prefix(), range.last.prefix());
+        signatures.each_around(around, &mut self.cut, |part| {
+            self.through.clear();
+            self.each.sieve(&range, part, |row| self.through.push(row));
+            // Several queries may share the range.
+            self.through.sort_unstable();
+            self.through.dedup();
+            for &row in &self.through {
+                let (first, last) = part.span(row);
                 self.absent.push(Absent {
                     of: InLevel {
                         range: Searched {
@@ -523,9 +529,8 @@ where
                         },
                         ..*of
                     },
-                    has_one: count == 1 && rows.are_all,
+                    has_one: part.is_alone(row),
                 });
-                through &= u64::MAX.checked_shl(end).unwrap_or(0);
             }
         });
     }

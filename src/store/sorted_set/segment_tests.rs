@@ -150,15 +150,20 @@ impl Receiver<u64, usize> for &mut Sieve<'_> {
         self.found.extend(within);
     }
 
-    fn sieve(&mut self, range: &Searched<u64, usize>, rows: CutRows<'_>) -> u64 {
+    fn sieve(
+        &mut self,
+        range: &Searched<u64, usize>,
+        part: CutRows<'_>,
+        mut through: impl FnMut(u64),
+    ) {
         let wanted = &self.wanted[range.of];
-        let mut may_be_wanted = 0;
-        for index in 0..rows.signatures.len() {
-            let (low, high): (u64, u64) = rows.span(index..index + 1);
-            may_be_wanted |= u64::from(low <= *wanted.end() && *wanted.start() <= high) << index;
+        for &row in part.rows {
+            let (low, high): (u64, u64) = part.span(row);
+            if low <= *wanted.end() && *wanted.start() <= high {
+                through(row);
+            }
         }
-        self.sieved += rows.signatures.len();
-        may_be_wanted
+        self.sieved += part.rows.len();
     }
 
     fn known(&mut self, range: &Searched<u64, usize>) -> Option<u64> {
