@@ -68,6 +68,7 @@ pub(super) fn priced_probe_set(
             together,
             reader.fingerprints(),
             reader.sources(),
+            reader.cache_bytes(),
             || reader.cost_model(false),
         )
     };
@@ -505,6 +506,9 @@ impl CandidateSearch<Sharing> for Comparing<'_> {
         unknown_bits: u32,
         mut through: impl FnMut(u64),
     ) {
+        if self.too_many {
+            return;
+        }
         let Sharing { prefix, start, end } = of;
         let of = &self.probes.prefixes[prefix as usize];
         for probe in &self.probes.probes[start as usize..end as usize] {
@@ -514,6 +518,12 @@ impl CandidateSearch<Sharing> for Comparing<'_> {
     }
 
     fn found_before(&mut self, of: Sharing, range: &RangeInclusive<u64>) -> Option<u64> {
+        /// More queries are not looked at, and no query that has found more. To read the blocks of so many takes less
+        /// time for each.
+        const FEW: usize = 16;
+        if self.too_many {
+            return None;
+        }
         for (query, found) in &self.near[self.noted..] {
             let of_query = self.found.entry(*query).or_default();
             of_query.push(found.fingerprint);
@@ -523,9 +533,12 @@ impl CandidateSearch<Sharing> for Comparing<'_> {
         let Sharing { prefix, start, end } = of;
         let of = &probes.prefixes[prefix as usize];
         let table = probes.table_of(of);
-        for probe in &probes.probes[start as usize..end as usize] {
+        let few = &probes.probes[start as usize..end as usize];
+        for probe in few.iter().take(FEW) {
             let query = probes.indexes[of.indexes + probe.query()];
-            for &found in self.found.get(&query).into_iter().flatten() {
+            let found = self.found.get(&query);
+            let few = found.filter(|found| found.len() <= FEW);
+            for &found in few.into_iter().flatten() {
                 let row = table.apply(found).bits();
                 if range.contains(&row) {
                     return Some(row);
@@ -642,9 +655,10 @@ impl NearWritten {
         }
         if known.of(max_distance).is_none() {
             let runs = written.sorted().count();
-            let priced = plan.probe_set(max_distance, 1, sorted as u64, (0, runs), || {
-                Ok(written.cost_model())
-            })?;
+            let priced =
+                plan.probe_set(max_distance, 1, sorted as u64, (0, runs), u64::MAX, || {
+                    Ok(written.cost_model())
+                })?;
             known.0.push((max_distance, Cow::Owned(priced)));
         }
         if let Some(priced) = known.of(max_distance)

@@ -38,6 +38,9 @@ pub(crate) struct PricedProbeSet {
 /// The distance, the number of queries that are answered together, and the size of the file.
 type ChosenFor = (u32, usize, Size);
 
+/// With so many bytes of the cache for each row, all fit.
+const MOST_ROW_BYTES: u64 = 10;
+
 /// The size of a file, as coarse as the choice of a probe set needs it. While the size stays the same, the
 /// cheapest probe set remains about the cheapest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +49,8 @@ struct Size {
     rows_log2: u32,
     levels: usize,
     runs: usize,
+    /// The bytes of the cache for each row of the tables, at most those with which all fit.
+    row_bytes: u32,
 }
 
 impl Plan {
@@ -104,24 +109,28 @@ impl Plan {
     }
 
     /// The cheapest probe set for a distance, for so many queries together, in a file of `rows` fingerprints in
-    /// this number of levels and of runs in memory. `cost_model` is called only if the probe set is not known yet.
+    /// this number of levels and of runs in memory, with a cache of `cache_bytes`. `cost_model` is called only if the probe set is not known yet.
     ///
     /// # Cost
     ///
     /// A look-up. Some milliseconds for a new distance, and again when the number of fingerprints passed a
-    /// power of two, that of the queries a power of four, or the number of levels or runs changed.
+    /// power of two, that of the queries a power of four, the number of levels or runs changed, or the rows that fit into
+    /// the cache.
     pub(crate) fn probe_set(
         &self,
         distance: u32,
         together: usize,
         rows: u64,
         (levels, runs): (usize, usize),
+        cache_bytes: u64,
         cost_model: impl FnOnce() -> Result<CostModel>,
     ) -> Result<PricedProbeSet> {
         let size = Size {
             rows_log2: rows.next_power_of_two().trailing_zeros(),
             levels,
             runs,
+            row_bytes: (cache_bytes / (rows * self.tables.len() as u64).max(1)).min(MOST_ROW_BYTES)
+                as u32,
         };
         let probe_sets = self.probe_sets.read();
         let probe_sets = probe_sets.unwrap_or_else(PoisonError::into_inner);

@@ -156,6 +156,11 @@ impl<'a> Reader<'a> {
         (table.set.levels.len(), table.sorted_runs().count())
     }
 
+    /// The bytes of the cache for rows and documents.
+    pub(crate) fn cache_bytes(self) -> u64 {
+        self.view.blocks().cache.capacity()
+    }
+
     /// What the cost of a query depends on. With `read`, blocks are read to measure the part of the skew
     /// that the directory does not tell.
     pub(crate) fn cost_model(self, read: bool) -> Result<CostModel> {
@@ -168,7 +173,7 @@ impl<'a> Reader<'a> {
         }
         let levels = first.set.levels.len();
         let runs = first.sorted_runs().map(|run| run.len() as f64).collect();
-        let cache_bytes = self.view.blocks().cache.capacity() as f64;
+        let cache_bytes = self.cache_bytes() as f64;
         Ok(CostModel::stored(
             rows,
             all_shares,

@@ -789,8 +789,10 @@ impl<H: Home> Runner<H> {
             Operation::Expire { before, scopes } => self.expire(*before, scopes.as_deref()),
             Operation::Ask(questions) => {
                 // Rows are in memory, or signatures of them, or neither.
-                const CACHES: [usize; 4] = [64 << 10, 12_000, 6_000, 0];
-                let cache = CACHES[self.models.len() % CACHES.len()];
+                const CACHES: [usize; 4] = [768 << 10, 12_000, 6_000, 0];
+                // What the pages of the engine get in tests.
+                const PAGES: usize = 256 << 10;
+                let cache = PAGES + CACHES[self.models.len() % CACHES.len()];
                 self.database().set_cache(crate::Cache::Bytes(cache))?;
                 self.ask(questions)
             }

@@ -100,6 +100,11 @@ impl<'a> SetBlocks<'a> {
         self.table.has_signatures && !self.cache().rows_fit()
     }
 
+    /// Whether so many bytes fit into the cache, perhaps once rows are cut.
+    pub(crate) fn makes_room_for(self, bytes: u64) -> bool {
+        self.cache().has_room_for(bytes) || self.may_be_cut() && self.cache().cut_for(bytes)
+    }
+
     /// Whether rows of so many bytes are to be in memory as a whole. Otherwise signatures of them are.
     pub(crate) fn has_room_for_rows(self, bytes: u64) -> bool {
         !self.may_be_cut() || self.cache().has_room_for(bytes)

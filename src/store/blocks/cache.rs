@@ -1,7 +1,7 @@
 //! What of a file is kept decoded in memory, within a limit: segments of rows, and blocks of documents.
 //!
-//! If the rows of all permuted tables do not fit, signatures of them take their place. Then segments are cut to
-//! signatures before any is given up.
+//! If the rows of all permuted tables do not fit, signatures of them take their place: where there is no room for more
+//! rows, segments that come by are cut to signatures.
 //!
 //! Segments come first. They are given up as by the hand of a clock: those that were not used since it came by last.
 //! If no room is left, what was not used for long makes room for what is read again and again. So the memory that
@@ -187,7 +187,7 @@ impl BlockCache {
     /// Changes the number of bytes that it may take. What does not fit is given up.
     pub(crate) fn set_capacity(&self, capacity: u64) {
         self.capacity.store(capacity, Ordering::Relaxed);
-        self.evict(!self.rows_fit());
+        self.evict();
     }
 
     /// The documents of a block, if they are there.
@@ -216,31 +216,43 @@ impl BlockCache {
         free_at_once();
     }
 
-    /// Gives segments up until all fit, and gives documents what is left. With `cuts`, whole rows are first cut to
-    /// signatures.
-    fn evict(&self, cuts: bool) {
-        let mut clock = self.clock.lock();
+    /// Gives segments up until all fit, and gives documents what is left.
+    fn evict(&self) {
         // After two rounds, all that were there before are gone. One more may go for cutting them.
-        let mut steps = 3 * clock.residents.len();
-        let mut has_given_up = false;
+        let mut steps = 3 * self.clock.lock().residents.len();
         while self.segment_bytes() > self.segment_capacity() && steps > 0 {
-            steps -= 1;
-            let now = clock.steps + 1;
-            let Some(gives_up) = clock.step(now, cuts) else {
-                break;
-            };
-            has_given_up |= gives_up;
+            let mut clock = self.clock.lock();
+            let mut has_given_up = false;
+            // To cut them takes time, and others may wait for the clock.
+            for _ in 0..LOOKED_AT.min(steps) {
+                if self.segment_bytes() <= self.segment_capacity() {
+                    break;
+                }
+                steps -= 1;
+                let now = clock.steps + 1;
+                let Some(gives_up) = clock.step(now, !self.rows_fit()) else {
+                    steps = 0;
+                    break;
+                };
+                has_given_up |= gives_up;
+            }
+            drop(clock);
+            if has_given_up {
+                free_at_once();
+            }
         }
+        let _clock = self.clock.lock();
         let capacity = self.capacity();
         let left = capacity.saturating_sub(self.segment_bytes());
         let left = left.max(capacity / DOCUMENTS_PART);
         if left.abs_diff(self.documents.capacity()) > capacity / 64 {
             self.documents.set_capacity(left);
         }
-        drop(clock);
-        if has_given_up {
-            free_at_once();
-        }
+    }
+
+    /// Cuts some segments to signatures, and looks whether so many bytes fit then.
+    pub(super) fn cut_for(&self, bytes: u64) -> bool {
+        self.find_idle(0, bytes, true).0
     }
 
     /// Looks whether segments that were not used since a step of the hand leave room for so many bytes, or with `cuts`
@@ -424,7 +436,7 @@ impl<R: Row> Residence<R> {
             cache.bytes.fetch_add(bytes, Ordering::Relaxed);
         }
         self.is_used.store(true, Ordering::Relaxed);
-        cache.evict(may_be_cut && !cache.rows_fit());
+        cache.evict();
     }
 
     /// Puts rows or signatures in the place of what is there. Searches find the one or the other meanwhile.

@@ -17,7 +17,7 @@ use super::meta::Settings;
 use super::pins::{Pins, StoredSnapshot};
 use super::schema::by_row;
 use super::state::{Edit, State};
-use super::statistics::missing_cache;
+use super::statistics::{missing_cache, tables_capacity};
 use super::turns::Turns;
 use super::view::View;
 use crate::error::{Error, Result};
@@ -483,8 +483,8 @@ impl Shared {
     /// Gives decoded blocks the part of the cache that the directories do not take.
     fn share_cache(&self, state: &State) {
         let missing = missing_cache(&self.limit, state);
-        self.cache.set_rows_fit(missing.is_none());
         let left = self.limit.block_bytes(state.directory_bytes());
+        self.cache.set_rows_fit(tables_capacity(state) <= left);
         if left.abs_diff(self.cache.capacity()) > left / 64 {
             self.cache.set_capacity(left);
         }

@@ -221,7 +221,7 @@ impl CacheUse {
         }
         let postings = &state.sets[POSTINGS];
         let directories = state.directory_bytes() as u64;
-        let tables = directories + BlockCache::capacity_for(segments);
+        let tables = directories + tables_capacity(state);
         let queries = directories + BlockCache::capacity_for(segments + postings.segment_bytes());
         Self {
             limit: limit.bytes() as u64,
@@ -237,6 +237,15 @@ impl CacheUse {
     fn tables_fit(&self) -> bool {
         self.tables_need <= self.limit
     }
+}
+
+/// The least capacity of the cache of blocks with which the permuted tables fit.
+pub(super) fn tables_capacity(state: &State) -> u64 {
+    let mut segments = 0;
+    for table in 0..state.sets.tables() {
+        segments += state.sets[permuted(table)].segment_bytes();
+    }
+    BlockCache::capacity_for(segments)
 }
 
 /// The least limit with which signatures of the rows of the permuted tables fit.

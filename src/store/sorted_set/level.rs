@@ -7,7 +7,7 @@
 //! stays in memory. So opening a file does not wait for all its directories. What may have to read a chunk
 //! takes the blocks of the set, which know where chunks come from, and can fail.
 //!
-//! The rows of a chunk are in memory as a [`Segment`], or not. Whoever wants rows gets them from there, or reads the
+//! The rows of a chunk are in memory as a [`Segment`], or as [`Signatures`], or not. Whoever wants rows gets them from there, or reads the
 //! blocks. Levels share the slots of chunks that they have in common, and so the segments too.
 
 use std::ops::{Range, RangeInclusive};
@@ -286,8 +286,15 @@ impl<R: Row> Level<R> {
         Some(&self.slots.get(chunk)?.outline)
     }
 
-    /// Whether there may be rows in a range that are put. `true` if that is not known from memory.
-    pub(super) fn may_have_puts(&self, first: R, last: R, guard: &Guard) -> bool {
+    /// Whether there may be rows in a range that are put. `true` if that is not known from memory. `cut` is memory for rows
+    /// of which signatures are known.
+    pub(super) fn may_have_puts(
+        &self,
+        first: R,
+        last: R,
+        cut: &mut Vec<u64>,
+        guard: &Guard,
+    ) -> bool {
         let chunk = self.chunk_of(first);
         let Some(slot) = self.slots.get(chunk) else {
             return false;
@@ -305,7 +312,7 @@ impl<R: Row> Level<R> {
         };
         let mut may_have = false;
         let range = (first.prefix(), last.prefix());
-        signatures.each_around(range, &mut Vec::new(), |part| {
+        signatures.each_around(range, cut, |part| {
             for &row in part.rows {
                 let (low, high): (R, R) = part.span(row);
                 may_have |= low <= last && first <= high;
@@ -685,7 +692,7 @@ impl<R: Row> Level<R> {
                 continue;
             }
             let was_resident = before.is_some_and(|before| before.residence.is_resident());
-            let has_room = || blocks.cache().has_room_for(slot.kept_bytes(blocks));
+            let has_room = || blocks.makes_room_for(slot.kept_bytes(blocks));
             let is_wanted = was_resident || is_searched && has_room();
             if is_wanted && !slot.residence.is_resident() {
                 self.make_segment(chunk, Some(older), blocks)?;
@@ -715,7 +722,7 @@ impl<R: Row> Level<R> {
         let slot = &self.slots[chunk];
         let rows = slot.rows();
         let is_resident = slot.residence.is_resident();
-        let has_room = || blocks.cache().has_room_for(slot.kept_bytes(blocks));
+        let has_room = || blocks.makes_room_for(slot.kept_bytes(blocks));
         if rows > most || !is_resident && !has_room() {
             return Ok(Some(u64::MAX));
         }

@@ -41,8 +41,14 @@ use crate::store::lookup::prefetch;
 /// The number of ranges, or of their parts, that are read together.
 const TOGETHER: usize = 24;
 
-/// With so many ranges that are not in memory, their blocks are read. Each range takes about 80 bytes.
+/// With so many ranges that are not in memory, their blocks are read. Each range takes about 100 bytes.
 const MOST_ABSENT: usize = 1 << 19;
+
+/// If signatures let more neighbours through, all that is between them is read together.
+const MANY_THROUGH: usize = 32;
+
+/// With so many that are let through, repetitions are left out at once. There are not so many neighbours.
+const MOST_THROUGH: usize = 1 << 13;
 
 /// What a [`RangeReader`] read.
 pub(crate) struct Reading<T> {
@@ -513,24 +519,40 @@ where
         let range = of.range;
         let around = (range.first.prefix(), range.last.prefix());
         signatures.each_around(around, &mut self.cut, |part| {
-            self.through.clear();
-            self.each.sieve(&range, part, |row| self.through.push(row));
-            // Several queries may share the range.
-            self.through.sort_unstable();
-            self.through.dedup();
-            for &row in &self.through {
-                let (first, last) = part.span(row);
-                self.absent.push(Absent {
-                    of: InLevel {
-                        range: Searched {
-                            first,
-                            last,
-                            ..range
-                        },
-                        ..*of
+            let through = &mut self.through;
+            through.clear();
+            self.each.sieve(&range, part, |row| {
+                // Several queries may share the range, and want the same rows.
+                if through.len() >= MOST_THROUGH {
+                    through.sort_unstable();
+                    through.dedup();
+                }
+                through.push(row);
+            });
+            through.sort_unstable();
+            through.dedup();
+            let absent = |first, last, has_one| Absent {
+                of: InLevel {
+                    range: Searched {
+                        first,
+                        last,
+                        ..range
                     },
-                    has_one: part.is_alone(row),
-                });
+                    ..*of
+                },
+                has_one,
+            };
+            if let [least, .., greatest] = through[..]
+                && through.len() > MANY_THROUGH
+            {
+                let (first, _) = part.span(least);
+                let (_, last) = part.span(greatest);
+                self.absent.push(absent(first, last, false));
+                return;
+            }
+            for &row in &*through {
+                let (first, last) = part.span(row);
+                self.absent.push(absent(first, last, part.is_alone(row)));
             }
         });
     }
@@ -606,7 +628,7 @@ where
         let mut may_have_others = of.here.high < last || of.level.chunk_of(first) < of.here.chunk;
         for SetLevel { level, .. } in &of.set.levels {
             let is_other = !std::ptr::eq(&**level, of.level);
-            may_have_others |= is_other && level.may_have_puts(first, last, guard);
+            may_have_others |= is_other && level.may_have_puts(first, last, &mut self.cut, guard);
         }
         for run in of.set.runs() {
             may_have_others |= run.puts().may_have(first, last);

@@ -242,8 +242,8 @@ fn rows_are_the_same_while_segments_are_cut() -> Result<()> {
                 }));
             }
             for round in 0..150 {
-                blocks.cache.set_rows_fit(round % 4 == 0);
-                let capacity = [ROOM, 30_000, 9_000, 0][round % 3];
+                blocks.cache.set_rows_fit(round % 7 == 0);
+                let capacity = [ROOM, 30_000, 9_000, 0][round % 4];
                 blocks.cache.set_capacity(capacity);
                 thread::sleep(std::time::Duration::from_millis(1));
             }
