@@ -67,7 +67,7 @@ impl<'a> Candidates<'a> {
     ) {
         let known = u64::MAX.checked_shl(unknown_bits).unwrap_or(0);
         each_within(self.0, query.bits() & known, max_distance, |row, _| {
-            each(row)
+            each(row);
         });
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use crate::epochs::Guard;
 use crate::store::blocks::cache::{BlockCache, Kept, Residence, Resident};
 use crate::store::blocks::segment::Segment;
+use crate::store::blocks::signatures::Signatures;
 use crate::sync::thread;
 
 pub(crate) fn all() -> Vec<(&'static str, usize, fn())> {
@@ -54,7 +55,7 @@ impl Chunk {
             Some(segment) => segment.memory_bytes(),
             None => {
                 let signatures = self.0.signatures(&guard);
-                signatures.map_or(0, |signatures| signatures.memory_bytes())
+                signatures.map_or(0, Signatures::memory_bytes)
             }
         };
         bytes as u64
