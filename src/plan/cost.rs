@@ -175,14 +175,18 @@ impl CostModel {
     /// The same file with more in memory than there is, and with less. What is in memory depends on the number of tables
     /// that a probe set reads, which is known once it is found. With less in memory, it has fewer ranges.
     pub(super) fn by_memory(&self) -> Vec<Self> {
-        let of = |share| Self {
-            held: Held { share, ..self.held },
-            ..self.clone()
-        };
         if self.work == Work::Join || !self.held.are_cut {
             return vec![self.clone()];
         }
-        vec![self.clone(), of(1.0), of(0.0)]
+        vec![self.clone(), self.with_share(1.0), self.with_share(0.0)]
+    }
+
+    /// The same file with another share of the rows in memory.
+    fn with_share(&self, share: f64) -> Self {
+        Self {
+            held: Held { share, ..self.held },
+            ..self.clone()
+        }
     }
 
     /// The same file while documents come into it. It has a small level beside the large one.

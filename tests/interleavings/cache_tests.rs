@@ -4,9 +4,8 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 
 use crate::epochs::Guard;
-use crate::store::blocks::cache::{BlockCache, Kept, Residence, Resident};
-use crate::store::blocks::segment::Segment;
-use crate::store::blocks::signatures::Signatures;
+use crate::store::blocks::cache::{BlockCache, Residence, Resident};
+use crate::store::blocks::segment::{Kept, Segment, Signatures};
 use crate::sync::thread;
 
 pub(crate) fn all() -> Vec<(&'static str, usize, fn())> {

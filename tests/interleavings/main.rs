@@ -203,9 +203,7 @@ mod store {
                     self.0
                 }
             }
-        }
 
-        pub(crate) mod signatures {
             /// Signatures, which take less than a segment.
             pub(crate) struct Signatures;
 
@@ -216,6 +214,21 @@ mod store {
 
                 pub(crate) fn memory_bytes(&self) -> usize {
                     40
+                }
+            }
+
+            pub(crate) enum Kept<R> {
+                Rows(Segment<R>),
+                Signatures(Signatures),
+            }
+
+            impl<R> Kept<R> {
+                pub(crate) fn memory_bytes(&self) -> u64 {
+                    let bytes = match self {
+                        Self::Rows(segment) => segment.memory_bytes(),
+                        Self::Signatures(signatures) => signatures.memory_bytes(),
+                    };
+                    bytes as u64
                 }
             }
         }

@@ -21,8 +21,7 @@ use sdd::{AtomicOwned, Guard, Owned, Tag};
 use super::documents::DocumentBlock;
 use super::entry::BlockId;
 use super::row::Row;
-use super::segment::Segment;
-use super::signatures::Signatures;
+use super::segment::{Kept, Segment, Signatures};
 use crate::metrics::Tallies;
 use crate::planted::planted;
 use crate::sync::Mutex;
@@ -283,22 +282,6 @@ fn free_at_once() {
     const EPOCHS: usize = 4;
     for _ in 0..EPOCHS {
         Guard::new().accelerate();
-    }
-}
-
-/// What is kept of the rows of a chunk.
-pub(crate) enum Kept<R> {
-    Rows(Segment<R>),
-    Signatures(Signatures),
-}
-
-impl<R: Row> Kept<R> {
-    fn memory_bytes(&self) -> u64 {
-        let bytes = match self {
-            Self::Rows(segment) => segment.memory_bytes(),
-            Self::Signatures(signatures) => signatures.memory_bytes(),
-        };
-        bytes as u64
     }
 }
 

@@ -16,10 +16,9 @@ mod memory_blocks;
 mod packed;
 mod row;
 mod segment;
-mod signatures;
 
 pub(crate) use block_reader::{Blocks, SetBlocks};
-pub(crate) use cache::{BlockCache, Kept, Residence, Resident};
+pub(crate) use cache::{BlockCache, Residence, Resident};
 pub(crate) use document_packing::{extent_of, pack_documents};
 pub(crate) use documents::{DocumentBlock, DocumentRef};
 pub(crate) use entry::{BlockId, Entry, Extent, scope_bit};
@@ -38,5 +37,6 @@ pub(crate) use packed::{MAX_ROWS, Packed, Packer, decode as decode_rows};
 pub(crate) use row::{Lists, Row};
 #[cfg(test)]
 pub(crate) use segment::live::live_segments;
-pub(crate) use segment::{Block, ROWS_PER_PREFIX, Segment, SegmentBuilder, around};
-pub(crate) use signatures::{CutRows, Signatures};
+pub(crate) use segment::{
+    Block, CutRows, Kept, ROWS_PER_PREFIX, Segment, SegmentBuilder, Signatures, around,
+};

@@ -1,5 +1,9 @@
-//! Segments: the rows of the blocks of a chunk, decoded, one after the other, with where each prefix begins. A search
-//! finds its rows by arithmetic: it reads the index, then the rows.
+//! What is in memory of the rows of a chunk. Segments: the rows, decoded, one after the other, with where each prefix
+//! begins. A search finds its rows by arithmetic: it reads the index, then the rows.
+//!
+//! Signatures, where whole rows do not fit: the bits of the rows that follow those that the index knows, 32 of each. They
+//! tell nearly alone which rows can be near to a query, in half of the memory. What they let through is read from its
+//! block.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -187,6 +191,196 @@ impl<R: Row> SegmentBuilder<R> {
     }
 }
 
+/// A part of the index has this number of rows, or up to twice this number: a line of memory, or two.
+const ROWS_PER_PART: usize = 16;
+
+/// The bits of a signature.
+const SIGNATURE_BITS: u32 = u32::BITS;
+
+/// About the most rows that are given at a time.
+const TOGETHER: usize = 1024;
+
+/// The signatures of the rows of a chunk that are put. Those that are marked have none: who wants them reads the blocks.
+/// What a search reads stands in one line of memory.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Signatures {
+    prefixes: Prefixes,
+    signatures: LargeList<u32>,
+}
+
+/// Neighbouring rows of which only the first bits are known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CutRows<'a> {
+    /// The prefixes of the rows in order. What is not known of them is 0.
+    pub(crate) rows: &'a [u64],
+    /// The number of bits that are not known.
+    pub(crate) unknown_bits: u32,
+    /// Whether no other row of the chunk begins as one of them does.
+    pub(crate) are_all: bool,
+}
+
+impl CutRows<'_> {
+    /// The first and the last row that one of these rows can be.
+    pub(crate) fn span<R: Row>(self, row: u64) -> (R, R) {
+        let last = row | ((1 << self.unknown_bits) - 1);
+        (R::join(row, [0; 2]), R::last_of(last))
+    }
+
+    /// Whether no other row of the chunk begins as this one of them does.
+    pub(crate) fn is_alone(self, row: u64) -> bool {
+        let first = self.rows.partition_point(|&other| other < row);
+        self.are_all && self.rows.get(first + 1) != Some(&row)
+    }
+}
+
+impl Signatures {
+    /// The signatures of rows, which are in order.
+    pub(crate) fn new<R: Row>(rows: &[R]) -> Self {
+        let prefixes = Prefixes::new(rows.iter().map(|row| row.prefix()), ROWS_PER_PART);
+        let unknown_bits = unknown_bits(&prefixes);
+        let mut signatures = LargeList::with_capacity(rows.len());
+        for row in rows {
+            signatures.extend_from_slice(&[signature(row.prefix(), unknown_bits)]);
+        }
+        Self {
+            prefixes,
+            signatures,
+        }
+    }
+
+    /// Fetches what [`prefetch_index`](Self::prefetch_index) reads.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch(self);
+    }
+
+    /// Fetches where the signatures of a range begin and end.
+    #[inline]
+    pub(crate) fn prefetch_index(&self, first: u64, last: u64) {
+        self.prefixes.prefetch(first, last);
+    }
+
+    /// Fetches the signatures of a range.
+    #[inline]
+    pub(crate) fn prefetch_rows(&self, first: u64, last: u64) {
+        /// The processor fetches the next lines by itself while it goes through them.
+        const MOST_LINES: usize = 8;
+        const PER_LINE: usize = LINE_BYTES / size_of::<u32>();
+        let around = self.prefixes.around(first, last);
+        prefetch_at(&self.signatures, around.end.saturating_sub(1));
+        let lines = around.step_by(PER_LINE).take(MOST_LINES);
+        lines.for_each(|index| prefetch_at(&self.signatures, index));
+    }
+
+    /// Calls `each` with the rows of a range, perhaps with some of their neighbours. `rows` is memory for them.
+    #[inline]
+    pub(crate) fn each_around(
+        &self,
+        (first, last): (u64, u64),
+        rows: &mut Vec<u64>,
+        mut each: impl FnMut(CutRows<'_>),
+    ) {
+        let unknown_bits = unknown_bits(&self.prefixes);
+        rows.clear();
+        rows.reserve(TOGETHER);
+        for (beginning, items) in self.prefixes.parts(first, last) {
+            let whole = self.signatures.get(items).unwrap_or_default();
+            let are_all = whole.len() <= MOST_AROUND;
+            let part = match are_all {
+                true => whole,
+                false => self.within(whole, beginning, first, last),
+            };
+            if !rows.is_empty() && (!are_all || rows.len() + part.len() > TOGETHER) {
+                each(CutRows {
+                    rows,
+                    unknown_bits,
+                    are_all: true,
+                });
+                rows.clear();
+            }
+            for &signature in part {
+                rows.push(beginning | u64::from(signature) << unknown_bits);
+            }
+            if !are_all {
+                each(CutRows {
+                    rows,
+                    unknown_bits,
+                    are_all,
+                });
+                rows.clear();
+            }
+        }
+        if !rows.is_empty() {
+            each(CutRows {
+                rows,
+                unknown_bits,
+                are_all: true,
+            });
+        }
+    }
+
+    /// The signatures of a part that rows of a range can have.
+    #[cold]
+    fn within<'s>(
+        &self,
+        mut signatures: &'s [u32],
+        beginning: u64,
+        first: u64,
+        last: u64,
+    ) -> &'s [u32] {
+        let unknown_bits = unknown_bits(&self.prefixes);
+        if self.prefixes.bits_of(last) == self.prefixes.bits_of(beginning) {
+            let last = signature(last, unknown_bits);
+            let end = signatures.partition_point(|&signature| signature <= last);
+            signatures = &signatures[..end];
+        }
+        if self.prefixes.bits_of(first) == self.prefixes.bits_of(beginning) {
+            let first = signature(first, unknown_bits);
+            let start = signatures.partition_point(|&signature| signature < first);
+            signatures = &signatures[start..];
+        }
+        signatures
+    }
+
+    /// The most memory that the signatures of so many rows take, in bytes.
+    pub(crate) fn most_bytes(rows: usize) -> usize {
+        let index = Prefixes::most_bytes(rows, ROWS_PER_PART);
+        size_of::<Self>() + LargeList::<u32>::bytes_for(rows) + index
+    }
+
+    /// The memory that they take, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.signatures.memory_bytes() + self.prefixes.memory_bytes()
+    }
+}
+
+/// The number of bits of a row behind its signature, if the index knows those before it.
+fn unknown_bits(prefixes: &Prefixes) -> u32 {
+    prefixes.unknown_bits().saturating_sub(SIGNATURE_BITS)
+}
+
+/// The signature of a row, which has so many bits behind it.
+fn signature(row: u64, unknown_bits: u32) -> u32 {
+    (row >> unknown_bits) as u32
+}
+
+/// What is kept of the rows of a chunk.
+pub(crate) enum Kept<R> {
+    Rows(Segment<R>),
+    Signatures(Signatures),
+}
+
+impl<R: Row> Kept<R> {
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let bytes = match self {
+            Self::Rows(segment) => segment.memory_bytes(),
+            Self::Signatures(signatures) => signatures.memory_bytes(),
+        };
+        bytes as u64
+    }
+}
+
 /// The rows of a block: those that stand in a segment, or that were read.
 pub(crate) enum Block<'s, R> {
     Resident(&'s [R], &'s [R]),
@@ -211,6 +405,8 @@ impl<R> Block<'_, R> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -230,5 +426,81 @@ mod tests {
             }
         }
         assert_eq!(segment.marks(), [77]);
+    }
+
+    /// Whether a row can be one of those that are given of a range.
+    fn is_given(signatures: &Signatures, first: u64, last: u64, row: u64) -> bool {
+        let mut is_given = false;
+        signatures.each_around((first, last), &mut Vec::new(), |part| {
+            for &cut in part.rows {
+                let (low, high): (u64, u64) = part.span(cut);
+                is_given |= (low..=high).contains(&row);
+            }
+        });
+        is_given
+    }
+
+    /// The rows of a chunk: `base` bits that all begin with, then random ones, of which many may agree in some.
+    fn rows() -> impl Strategy<Value = Vec<u64>> {
+        let row = (any::<u64>(), 0..64u32).prop_map(|(bits, shift)| bits >> shift);
+        (prop::collection::vec(row, 1..400), 0..64u32).prop_map(|(mut rows, base)| {
+            for row in &mut rows {
+                *row = *row >> base | 0x5555_5555_5555_5555 & !(u64::MAX >> base);
+            }
+            rows.sort_unstable();
+            rows.dedup();
+            rows
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn each_row_of_a_range_can_be_one_of_those_that_are_given(
+            rows in rows(), wanted in any::<u64>(), length in 0..64u32,
+        ) {
+            let signatures = Signatures::new(&rows);
+            prop_assert!(signatures.memory_bytes() <= Signatures::most_bytes(rows.len()));
+            for first in [wanted, rows[wanted as usize % rows.len()], 0] {
+                let last = first.saturating_add(u64::MAX >> length);
+                signatures.prefetch_rows(first, last);
+                for &row in &rows {
+                    if (first..=last).contains(&row) {
+                        prop_assert!(is_given(&signatures, first, last, row), "{row:x} of {first:x}..={last:x}");
+                    }
+                }
+            }
+        }
+
+        /// If one row is said to be alone, no other row of the chunk can be between the ends of what it can be.
+        #[test]
+        fn a_row_that_is_alone_has_no_neighbour_in_its_span(rows in rows()) {
+            let signatures = Signatures::new(&rows);
+            for &row in &rows {
+                signatures.each_around((row, row), &mut Vec::new(), |part| {
+                    for &cut in part.rows {
+                        let (low, high): (u64, u64) = part.span(cut);
+                        let within = rows.iter().filter(|row| (low..=high).contains(row)).count();
+                        assert!(within > 0 && (!part.is_alone(cut) || within == 1), "{within} rows");
+                    }
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn evenly_spread_rows_are_known_nearly_alone() {
+        let mut rows: Vec<u64> = (0..100_000u64)
+            .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+            .collect();
+        rows.sort_unstable();
+        let signatures = Signatures::new(&rows);
+        let bytes = signatures.memory_bytes() as f64 / rows.len() as f64;
+        assert!(bytes < 4.4, "{bytes} bytes a row");
+        let mut given = 0;
+        for &row in &rows {
+            signatures.each_around((row, row), &mut Vec::new(), |part| given += part.rows.len());
+        }
+        let given = given as f64 / rows.len() as f64;
+        assert!(given < 40.0, "{given} rows are given for one");
     }
 }

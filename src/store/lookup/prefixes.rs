@@ -84,13 +84,19 @@ impl Prefixes {
     /// The part of a prefix. Behind the last one, it is the last.
     #[inline]
     fn part_of(&self, prefix: u64) -> usize {
-        let part = prefix.checked_shr(self.shift).unwrap_or(0);
+        let part = self.bits_of(prefix);
         (part.saturating_sub(self.first) as usize).min(self.starts.len() - 2)
     }
 
     /// The number of bits that the index does not know of a prefix.
     pub(crate) fn unknown_bits(&self) -> u32 {
         self.shift
+    }
+
+    /// The bits of a prefix that the index knows.
+    #[inline]
+    pub(crate) fn bits_of(&self, prefix: u64) -> u64 {
+        prefix.checked_shr(self.shift).unwrap_or(0)
     }
 
     /// The parts of two prefixes, and those between: the bits that all prefixes of a part begin with, and the indexes

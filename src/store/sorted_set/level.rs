@@ -139,6 +139,11 @@ impl<R: Row> Slot<R> {
         Signatures::most_bytes(self.outline.rows.puts as usize) as u64
     }
 
+    /// Whether what is kept of its rows fits into the cache, perhaps once others are cut.
+    fn makes_room(&self, blocks: SetBlocks<'_>) -> bool {
+        blocks.makes_room_for(self.kept_bytes(blocks))
+    }
+
     /// The most bytes that are kept of its rows now: those of the rows, or of their signatures.
     fn kept_bytes(&self, blocks: SetBlocks<'_>) -> u64 {
         let bytes = self.segment_bytes();
@@ -655,11 +660,10 @@ impl<R: Row> Level<R> {
         // An outline only claims its rows. They are as many once its chunk is read.
         let entries = &self.chunk(chunk, blocks)?.entries;
         let guard = Guard::new();
-        let copied = |entry| older.and_then(|older| older.resident_rows_of(entry, &guard));
         let mut lists = Lists::default();
         if !blocks.has_room_for_rows(self.slots[chunk].segment_bytes()) {
             for entry in entries {
-                match copied(entry) {
+                match older.and_then(|older| older.resident_rows_of(entry, &guard)) {
                     Some(rows) => lists.extend(rows),
                     None => blocks.read_rows(entry, &mut lists)?,
                 }
@@ -669,7 +673,9 @@ impl<R: Row> Level<R> {
         let rows = self.slots[chunk].outline.rows;
         let mut segment = SegmentBuilder::new(rows.puts as usize, rows.marks as usize);
         for entry in entries {
-            if let Some((puts, marks)) = copied(entry) {
+            if let Some(older) = older
+                && let Some((puts, marks)) = older.resident_rows_of(entry, &guard)
+            {
                 segment.add(puts, marks);
                 continue;
             }
@@ -692,8 +698,7 @@ impl<R: Row> Level<R> {
                 continue;
             }
             let was_resident = before.is_some_and(|before| before.residence.is_resident());
-            let has_room = || blocks.makes_room_for(slot.kept_bytes(blocks));
-            let is_wanted = was_resident || is_searched && has_room();
+            let is_wanted = was_resident || is_searched && slot.makes_room(blocks);
             if is_wanted && !slot.residence.is_resident() {
                 self.make_segment(chunk, Some(older), blocks)?;
             }
@@ -722,8 +727,7 @@ impl<R: Row> Level<R> {
         let slot = &self.slots[chunk];
         let rows = slot.rows();
         let is_resident = slot.residence.is_resident();
-        let has_room = || blocks.makes_room_for(slot.kept_bytes(blocks));
-        if rows > most || !is_resident && !has_room() {
+        if rows > most || !is_resident && !slot.makes_room(blocks) {
             return Ok(Some(u64::MAX));
         }
         if !is_resident {

@@ -215,6 +215,18 @@ struct InLevel<'a, R: Row, T> {
     here: Here<'a, R>,
 }
 
+impl<'a, R: Row, T: Copy> InLevel<'a, R, T> {
+    /// A part of the range that is not in memory.
+    fn absent(&self, first: R, last: R, has_one: bool) -> Absent<'a, R, T> {
+        let of = self.range.of;
+        let range = Searched { of, first, last };
+        Absent {
+            of: Self { range, ..*self },
+            has_one,
+        }
+    }
+}
+
 /// A chunk of a level.
 #[derive(Clone, Copy)]
 struct Here<'a, R: Row> {
@@ -531,28 +543,17 @@ where
             });
             through.sort_unstable();
             through.dedup();
-            let absent = |first, last, has_one| Absent {
-                of: InLevel {
-                    range: Searched {
-                        first,
-                        last,
-                        ..range
-                    },
-                    ..*of
-                },
-                has_one,
-            };
             if let [least, .., greatest] = through[..]
                 && through.len() > MANY_THROUGH
             {
                 let (first, _) = part.span(least);
                 let (_, last) = part.span(greatest);
-                self.absent.push(absent(first, last, false));
+                self.absent.push(of.absent(first, last, false));
                 return;
             }
             for &row in &*through {
                 let (first, last) = part.span(row);
-                self.absent.push(absent(first, last, part.is_alone(row)));
+                self.absent.push(of.absent(first, last, part.is_alone(row)));
             }
         });
     }
