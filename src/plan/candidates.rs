@@ -55,8 +55,8 @@ impl<'a> Candidates<'a> {
         count
     }
 
-    /// Calls `each` with the candidates that may be within `max_distance` of the query, if their last `unknown_bits` are
-    /// not known and stand as 0: all that differ from it in no more of the known bits.
+    /// Calls `each` with the candidates that may be within `max_distance` of the query, if their last `unknown_bits`
+    /// are not known and stand as 0: all that differ from it in no more of the known bits.
     #[inline]
     pub(crate) fn each_perhaps_near(
         self,
@@ -244,7 +244,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is known of a candidate, it is let through if it is near, and if it is not, as far as that is known.
+        /// Whatever is known of a candidate, it is let through if it is near, and if it is not, as far as that is
+        /// known.
         #[test]
         fn what_may_be_near_is_all_that_differs_in_few_known_bits(
             query in any::<u64>(),

@@ -172,8 +172,8 @@ impl CostModel {
         Held { share, are_cut }
     }
 
-    /// The same file with more in memory than there is, and with less. What is in memory depends on the number of tables
-    /// that a probe set reads, which is known once it is found. With less in memory, it has fewer ranges.
+    /// The same file with more in memory than there is, and with less. What is in memory depends on the number of
+    /// tables that a probe set reads, which is known once it is found. With less in memory, it has fewer ranges.
     pub(super) fn by_memory(&self) -> Vec<Self> {
         if self.work == Work::Join || !self.held.are_cut {
             return vec![self.clone()];

@@ -108,14 +108,15 @@ impl Plan {
         covering::radius(&reaches).unwrap_or(0)
     }
 
-    /// The cheapest probe set for a distance, for so many queries together, in a file of `rows` fingerprints in
-    /// this number of levels and of runs in memory, with a cache of `cache_bytes`. `cost_model` is called only if the probe set is not known yet.
+    /// The cheapest probe set for a distance, for so many queries together, in a file of `rows` fingerprints in this
+    /// number of levels and of runs in memory, with a cache of `cache_bytes`. `cost_model` is called only if the probe
+    /// set is not known yet.
     ///
     /// # Cost
     ///
-    /// A look-up. Some milliseconds for a new distance, and again when the number of fingerprints passed a
-    /// power of two, that of the queries a power of four, the number of levels or runs changed, or the rows that fit into
-    /// the cache.
+    /// A look-up. Some milliseconds for a new distance, and again when the number of fingerprints passed a power of
+    /// two, that of the queries a power of four, the number of levels or runs changed, or the rows that fit into the
+    /// cache.
     pub(crate) fn probe_set(
         &self,
         distance: u32,

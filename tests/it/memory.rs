@@ -26,6 +26,12 @@ fn create(folder: &Folder, name: &str) -> simdb::Result<Database> {
     Ok(database)
 }
 
+/// Opens the database with a cache of so many bytes.
+fn open_with(folder: &Folder, cache: u64) -> simdb::Result<Database> {
+    let options = OpenOptions::new().cache(Cache::Bytes(cache as usize));
+    Database::open(folder.path("d.simdb"), &options)
+}
+
 /// Asks for every document, so that all blocks of the tables and of the postings are read.
 fn ask_for_all(database: &Database) -> TestResult {
     let snapshot = database.snapshot()?;
@@ -79,11 +85,7 @@ fn a_cache_grows_as_it_fills_and_gives_memory_back_under_a_lower_limit() -> Test
 fn with_what_the_statistics_ask_for_all_tables_fit() -> TestResult {
     let folder = Folder::new()?;
     drop(create(&folder, "d.simdb")?);
-    let open = |cache: u64| {
-        let options = OpenOptions::new().cache(Cache::Bytes(cache as usize));
-        Database::open(folder.path("d.simdb"), &options)
-    };
-    let needs = stats(&open(0)?)?;
+    let needs = stats(&open_with(&folder, 0)?)?;
     assert_eq!(
         (needs.table_bytes, needs.posting_bytes),
         (4 * 8 * DOCUMENTS, 16 * DOCUMENTS)
@@ -95,15 +97,15 @@ fn with_what_the_statistics_ask_for_all_tables_fit() -> TestResult {
         (rows..rows * 2).contains(&needs.tables_need_bytes),
         "{needs:?}"
     );
-    let database = open(needs.queries_need_bytes)?;
+    let database = open_with(&folder, needs.queries_need_bytes)?;
     ask_for_all(&database)?;
     let full = stats(&database)?;
     assert!(full.tables_fit);
     let blocks = full.cache_bytes - full.directory_bytes;
     assert!(blocks > full.table_bytes + full.posting_bytes, "{full:?}");
     drop(database);
-    assert!(stats(&open(needs.tables_need_bytes)?)?.tables_fit);
-    assert!(!stats(&open(needs.tables_need_bytes - 1)?)?.tables_fit);
+    assert!(stats(&open_with(&folder, needs.tables_need_bytes)?)?.tables_fit);
+    assert!(!stats(&open_with(&folder, needs.tables_need_bytes - 1)?)?.tables_fit);
     Ok(())
 }
 
@@ -112,15 +114,11 @@ fn with_what_the_statistics_ask_for_all_tables_fit() -> TestResult {
 fn with_room_for_signatures_a_query_near_nothing_reads_nothing() -> TestResult {
     let folder = Folder::new()?;
     drop(create(&folder, "d.simdb")?);
-    let open = |cache: u64| {
-        let options = OpenOptions::new().cache(Cache::Bytes(cache as usize));
-        Database::open(folder.path("d.simdb"), &options)
-    };
-    let needs = stats(&open(0)?)?;
+    let needs = stats(&open_with(&folder, 0)?)?;
     let tables = needs.tables_need_bytes - needs.directory_bytes;
     let signatures = needs.signatures_need_bytes - needs.directory_bytes;
     assert!(signatures * 3 < tables * 2, "{needs:?}");
-    let database = open(needs.signatures_need_bytes)?;
+    let database = open_with(&folder, needs.signatures_need_bytes)?;
     assert!(!stats(&database)?.tables_fit);
     let ask = |near: u64| -> simdb::Result<u64> {
         let before = database.metrics().cache_misses;

@@ -84,8 +84,8 @@ impl Clock {
         });
     }
 
-    /// Goes one step. Whoever has not used its segment since the step `since` gives it up. With `cuts`, whole rows are cut
-    /// to signatures instead. `None` if nobody has a segment, and otherwise whether memory was given up.
+    /// Goes one step. Whoever has not used its segment since the step `since` gives it up. With `cuts`, whole rows are
+    /// cut to signatures instead. `None` if nobody has a segment, and otherwise whether memory was given up.
     fn step(&mut self, since: u64, cuts: bool) -> Option<bool> {
         let mut held = self.residents.pop_front()?;
         self.steps += 1;
@@ -388,7 +388,8 @@ impl<R: Row> Residence<R> {
         has_room
     }
 
-    /// Keeps rows in memory, or their signatures. Others are given up if there is no room. `resident` has this residence.
+    /// Keeps rows in memory, or their signatures. Others are given up if there is no room. `resident` has this
+    /// residence.
     pub(crate) fn keep(
         &self,
         kept: Kept<R>,
@@ -454,8 +455,8 @@ impl<R: Row> Residence<R> {
         self.is_used.swap(false, Ordering::Relaxed)
     }
 
-    /// Keeps only the signatures of the rows, if they may be cut and are there. Only the hand of the clock does this, so
-    /// nobody keeps anything else meanwhile.
+    /// Keeps only the signatures of the rows, if they may be cut and are there. Only the hand of the clock does this,
+    /// so nobody keeps anything else meanwhile.
     pub(crate) fn cut(&self) -> bool {
         let guard = Guard::new();
         let segment = self.segment.load(Ordering::Acquire, &guard).as_ref();

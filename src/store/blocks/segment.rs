@@ -1,9 +1,9 @@
 //! What is in memory of the rows of a chunk. Segments: the rows, decoded, one after the other, with where each prefix
 //! begins. A search finds its rows by arithmetic: it reads the index, then the rows.
 //!
-//! Signatures, where whole rows do not fit: the bits of the rows that follow those that the index knows, 32 of each. They
-//! tell nearly alone which rows can be near to a query, in half of the memory. What they let through is read from its
-//! block.
+//! Signatures, where whole rows do not fit: the bits of the rows that follow those that the index knows, 32 of each.
+//! They tell nearly alone which rows can be near to a query, in half of the memory. What they let through is read from
+//! its block.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -200,8 +200,8 @@ const SIGNATURE_BITS: u32 = u32::BITS;
 /// About the most rows that are given at a time.
 const TOGETHER: usize = 1024;
 
-/// The signatures of the rows of a chunk that are put. Those that are marked have none: who wants them reads the blocks.
-/// What a search reads stands in one line of memory.
+/// The signatures of the rows of a chunk that are put. Those that are marked have none: who wants them reads the
+/// blocks. What a search reads stands in one line of memory.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Signatures {

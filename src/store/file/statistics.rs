@@ -88,8 +88,8 @@ pub struct Statistics {
     /// half of the bits of their rows are kept in memory, as far as they fit.
     pub tables_need_bytes: u64,
     /// The least limit of the cache with which half of the bits of all permuted tables fit. With less than the tables
-    /// need, but not less than this, a query near nothing reads nothing from the file, and one near a stored fingerprint
-    /// reads a few blocks. With still less, all queries read the file, and take some ten times as long.
+    /// need, but not less than this, a query near nothing reads nothing from the file, and one near a stored
+    /// fingerprint reads a few blocks. With still less, all queries read the file, and take some ten times as long.
     pub signatures_need_bytes: u64,
     /// The least limit of the cache with which the postings fit too. Then a query that only counts its matches
     /// reads nothing from the file.

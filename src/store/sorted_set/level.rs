@@ -7,8 +7,8 @@
 //! stays in memory. So opening a file does not wait for all its directories. What may have to read a chunk
 //! takes the blocks of the set, which know where chunks come from, and can fail.
 //!
-//! The rows of a chunk are in memory as a [`Segment`], or as [`Signatures`], or not. Whoever wants rows gets them from there, or reads the
-//! blocks. Levels share the slots of chunks that they have in common, and so the segments too.
+//! The rows of a chunk are in memory as a [`Segment`], or as [`Signatures`], or not. Whoever wants rows gets them from
+//! there, or reads the blocks. Levels share the slots of chunks that they have in common, and so the segments too.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, OnceLock, Weak};
@@ -291,8 +291,8 @@ impl<R: Row> Level<R> {
         Some(&self.slots.get(chunk)?.outline)
     }
 
-    /// Whether there may be rows in a range that are put. `true` if that is not known from memory. `cut` is memory for rows
-    /// of which signatures are known.
+    /// Whether there may be rows in a range that are put. `true` if that is not known from memory. `cut` is memory for
+    /// rows of which signatures are known.
     pub(super) fn may_have_puts(
         &self,
         first: R,
@@ -599,8 +599,8 @@ impl<R: Row> Level<R> {
     }
 
     /// The segment of a chunk, of which a block is to be read otherwise. It is made now, if so many blocks were read
-    /// that this is worth it and memory allows it. If memory has no room for the rows, signatures are made, and there is no
-    /// segment.
+    /// that this is worth it and memory allows it. If memory has no room for the rows, signatures are made, and there
+    /// is no segment.
     #[cold]
     pub(super) fn segment_for_block<'g>(
         &self,
@@ -713,8 +713,8 @@ impl<R: Row> Level<R> {
         resident.map(|slot| slot.rows()).sum()
     }
 
-    /// Makes the segment of a chunk, if it has at most `most` rows and there is room. Returns its rows, and `u64::MAX` if
-    /// it was not made. `None` if there is no such chunk.
+    /// Makes the segment of a chunk, if it has at most `most` rows and there is room. Returns its rows, and `u64::MAX`
+    /// if it was not made. `None` if there is no such chunk.
     pub(crate) fn warm(
         &self,
         chunk: usize,

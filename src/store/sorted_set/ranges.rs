@@ -71,8 +71,8 @@ impl<T> Default for Reading<T> {
     }
 }
 
-/// Who gets the rows of ranges: a function of a range, of rows that one source puts, and of those that it marks, if marks
-/// are wanted. Or one who can also tell from signatures which rows it needs not get.
+/// Who gets the rows of ranges: a function of a range, of rows that one source puts, and of those that it marks, if
+/// marks are wanted. Or one who can also tell from signatures which rows it needs not get.
 pub(crate) trait Receiver<R, T> {
     /// Whether it can. It gets no marks then.
     const SIEVES: bool = false;
@@ -448,8 +448,8 @@ where
         }
     }
 
-    /// Looks at the signatures of ranges whose rows are not in memory. What they let through, and what has none, is read
-    /// at the end.
+    /// Looks at the signatures of ranges whose rows are not in memory. What they let through, and what has none, is
+    /// read at the end.
     #[inline(never)]
     fn read_signatures(&mut self, absent: &[InLevel<'a, R, T>]) {
         let mut cut: ArrayVec<(InLevel<'a, R, T>, &'g Signatures), TOGETHER> = ArrayVec::new();
