@@ -20,7 +20,9 @@ use crate::fingerprint::Fingerprint;
 use crate::plan::NearFingerprint;
 use crate::sketch::Sketch;
 use crate::source::Numbers;
-use crate::store::{DocumentNumber, Numbered, Posted, ReadScopes, Reader, ScopeNumber};
+use crate::store::{
+    DocumentNumber, Numbered, Posted, PostedNumbers, ReadScopes, Reader, ScopeNumber,
+};
 
 /// The least number of near fingerprints that a search holds before it reads documents to see which it needs.
 const FEWEST_UNREAD: usize = 4;
@@ -702,7 +704,7 @@ impl MatchingDocuments<'_> {
 #[derive(Default)]
 struct Group {
     /// The documents in each scope, the newest first. `None` if there may be many.
-    scopes: Vec<(ScopeNumber, Option<Vec<DocumentNumber>>)>,
+    scopes: SmallVec<[(ScopeNumber, Option<PostedNumbers>); 1]>,
     documents: u64,
 }
 

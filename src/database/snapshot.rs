@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::answering;
 use super::database::Database;
-use super::near_search::MOST_TOGETHER;
+use super::near_search::{most_together, reads_few_ranges};
 #[cfg(feature = "ingest")]
 use super::pairs::content_bytes;
 use super::query::{Matches, Query};
@@ -423,9 +423,11 @@ impl Snapshot {
 }
 
 fn answers(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Matches>> {
-    // A few queries are answered in the time that it takes to start a thread.
+    /// So many queries are answered in the time that it takes to start a thread.
+    const FEWEST_TOGETHER: usize = 32;
     let share = queries.len().div_ceil(parallel::cores());
-    let share = share.clamp(32, MOST_TOGETHER);
+    let most = most_together(few_ranges(reader, queries, share)?);
+    let share = share.clamp(FEWEST_TOGETHER, most);
     let shares: Vec<&[Query]> = queries.chunks(share).collect();
     let answers = parallel::map(shares.len(), |share| {
         answering::answer_all(reader, shares[share])
@@ -435,6 +437,18 @@ fn answers(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Matches>> {
         all.extend(answers?);
     }
     Ok(all)
+}
+
+/// Whether queries read few ranges, as far as the first of them tells.
+fn few_ranges(reader: Reader<'_>, queries: &[Query], together: usize) -> Result<bool> {
+    let Some(Query { filter, .. }) = queries.first() else {
+        return Ok(false);
+    };
+    // A query that is refused is refused in its turn.
+    match filter.near.checked(reader.settings()) {
+        Ok(bounds) if !filter.is_nearest => reads_few_ranges(reader, bounds.max_distance, together),
+        _ => Ok(false),
+    }
 }
 
 /// All documents of a [`Snapshot`], in the order in which they were written.

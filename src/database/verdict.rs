@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 
 use super::answering;
-use super::near_search::{MOST_TOGETHER, NearQuery, NearSearch, priced_probe_set};
+use super::near_search::{NearQuery, NearSearch, most_together, reads_few_ranges};
 use super::nearest::Growing;
 use super::policy::{OnMatch, Policy};
 use super::query::{Matches, Query};
@@ -18,7 +18,7 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::metrics::Verdicts;
 use crate::parallel;
-use crate::plan::{NearFingerprint, ProbeSet};
+use crate::plan::NearFingerprint;
 use crate::planted::planted;
 use crate::store::{Numbered, Reader, Transaction};
 
@@ -276,9 +276,12 @@ impl WriteTxn {
     ) -> Result<()> {
         self.writer.ensure_whole()?;
         let view = self.writer.committed();
-        let parts = parallel::cores() * self.parts_per_core(to_insert, Reader::new(&view))?;
+        // The turns of the documents take as long as short searches. So some documents have their turns while others are
+        // searched for.
+        let are_short = self.searches_are_short(to_insert, Reader::new(&view))?;
+        let parts = parallel::cores() * if are_short { 4 } else { 1 };
         let together = to_insert.len().div_ceil(parts);
-        let together = together.clamp(FEWEST_TOGETHER, MOST_TOGETHER);
+        let together = together.clamp(FEWEST_TOGETHER, most_together(are_short));
         let parts: Vec<&[ToInsert<'_>]> = to_insert.chunks(together).collect();
         parallel::in_order(
             parts.len(),
@@ -287,30 +290,24 @@ impl WriteTxn {
         )
     }
 
-    /// The number of parts that each core gets. Where searches take long, it is one, since they share more the more of
-    /// them are made together. Where they are short, the turns of the documents take as long. Then some documents are
-    /// to have their turns while others are searched for.
-    fn parts_per_core(&self, to_insert: &[ToInsert<'_>], committed: Reader<'_>) -> Result<usize> {
-        const FEW_RANGES: f64 = 32.0;
-        const SOME: usize = 4;
+    /// Whether the searches for documents are short, as far as the first of them tells.
+    fn searches_are_short(
+        &self,
+        to_insert: &[ToInsert<'_>],
+        committed: Reader<'_>,
+    ) -> Result<bool> {
         let together = to_insert.len().div_ceil(parallel::cores());
         let Some(&(document, policy)) = to_insert.first() else {
-            return Ok(1);
+            return Ok(false);
         };
         if together <= FEWEST_TOGETHER {
-            return Ok(1);
+            return Ok(false);
         }
         // A document that is refused is refused in its turn.
-        let Ok(max_distance) = self.checked_max_distance(document, policy) else {
-            return Ok(1);
-        };
-        let priced = priced_probe_set(committed, max_distance, together)?;
-        let is_probed = *priced.probe_set != ProbeSet::Scan;
-        Ok(if is_probed && priced.ranges < FEW_RANGES {
-            SOME
-        } else {
-            1
-        })
+        match self.checked_max_distance(document, policy) {
+            Ok(max_distance) => reads_few_ranges(committed, max_distance, together),
+            Err(_) => Ok(false),
+        }
     }
 
     fn decide_all(

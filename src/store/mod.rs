@@ -78,7 +78,7 @@ pub(crate) use known_sketches::KnownSketches;
 #[cfg(feature = "ingest")]
 pub(crate) use names_in_use::NamesTaken;
 pub(crate) use numbers::{DocumentNumber, ReadScopes, ScopeNumber};
-pub(crate) use postings::Posted;
+pub(crate) use postings::{Posted, PostedNumbers};
 pub(crate) use read::{AddRanges, CandidateSearch, Reader, Scan};
 pub use salvage::{MissingDocuments, SalvageReport};
 pub(crate) use salvage::{Salvaging, salvage};

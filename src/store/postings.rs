@@ -23,8 +23,12 @@ pub(crate) struct Posted {
     /// The number of documents.
     pub(crate) total: u64,
     /// The documents, the newest first. `None` if there may be many.
-    pub(crate) numbers: Option<Vec<DocumentNumber>>,
+    pub(crate) numbers: Option<PostedNumbers>,
 }
+
+/// Most fingerprints have few documents. To allocate for each took a tenth of the time of queries that are answered
+/// together.
+pub(crate) type PostedNumbers = SmallVec<[DocumentNumber; 2]>;
 
 /// The most rows of a fingerprint, put and marked, that are read one by one. More rows are counted.
 const FEW: usize = 64;
@@ -172,7 +176,7 @@ fn add_listed(index: usize, rows: &[PostingRow], scopes: &[ScopeNumber], all: &m
     for rows in rows.chunk_by(|a, b| scope_of(a.row) == scope_of(b.row)) {
         let scope = scope_of(rows[0].row);
         if scopes.binary_search(&scope).is_ok() {
-            let numbers: Vec<_> = rows.iter().rev().map(|row| number_of(row.row)).collect();
+            let numbers: PostedNumbers = rows.iter().rev().map(|row| number_of(row.row)).collect();
             all.push(Posted {
                 index,
                 scope,
@@ -206,9 +210,9 @@ fn total_of(
     reader: SetReader<'_, u128>,
     rows: Option<&[PostingRow]>,
     range: &RangeInclusive<u128>,
-) -> Result<(u64, Option<Vec<DocumentNumber>>)> {
+) -> Result<(u64, Option<PostedNumbers>)> {
     if let Some(rows) = rows {
-        let mut numbers = Vec::with_capacity(rows.len());
+        let mut numbers = PostedNumbers::new();
         for PostingRow { row, .. } in rows.iter().rev() {
             if range.contains(row) {
                 numbers.push(number_of(*row));
