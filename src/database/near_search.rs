@@ -57,15 +57,6 @@ pub(super) fn reads_few_ranges(
     Ok(*priced.probe_set != ProbeSet::Scan && priced.ranges < FEW)
 }
 
-/// The most queries that are given to a thread together.
-pub(super) fn most_together(few_ranges: bool) -> usize {
-    if few_ranges {
-        MOST_OF_FEW_RANGES
-    } else {
-        MOST_TOGETHER
-    }
-}
-
 /// The cheapest probes that answer a distance exactly, for so many queries together.
 pub(super) fn probe_set(
     reader: Reader<'_>,
@@ -108,11 +99,7 @@ pub(super) fn priced_probe_set(
 }
 
 /// The most queries that are given to a thread together.
-const MOST_TOGETHER: usize = 8192;
-
-/// The most of those that hardly share ranges. What is kept of so many stays near to the processor: of 100 million
-/// fingerprints, a query among 8192 took a sixth longer.
-const MOST_OF_FEW_RANGES: usize = 1024;
+pub(super) const MOST_TOGETHER: usize = 8192;
 
 /// With so many ranges, no more queries are answered together. Each range takes 16 bytes.
 const MOST_RANGES: f64 = (1 << 20) as f64;

@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 
 use super::answering;
-use super::near_search::{NearQuery, NearSearch, most_together, reads_few_ranges};
+use super::near_search::{MOST_TOGETHER, NearQuery, NearSearch, reads_few_ranges};
 use super::nearest::Growing;
 use super::policy::{OnMatch, Policy};
 use super::query::{Matches, Query};
@@ -281,7 +281,7 @@ impl WriteTxn {
         let are_short = self.searches_are_short(to_insert, Reader::new(&view))?;
         let parts = parallel::cores() * if are_short { 4 } else { 1 };
         let together = to_insert.len().div_ceil(parts);
-        let together = together.clamp(FEWEST_TOGETHER, most_together(are_short));
+        let together = together.clamp(FEWEST_TOGETHER, MOST_TOGETHER);
         let parts: Vec<&[ToInsert<'_>]> = to_insert.chunks(together).collect();
         parallel::in_order(
             parts.len(),
