@@ -28,6 +28,8 @@
 //! * Letters of India for one: ऱ and र, of which the first is also written as the second with a joiner where a virama
 //!   follows (Lucene's `HindiNormalizer`), and ஶ and ஸ, which look the same in the sign ஶ்ரீ (the core specification
 //!   of Unicode, on Tamil).
+//! * A letter of India or Sri Lanka for a vowel, and another such letter with a vowel sign that looks the same, as औ and
+//!   अौ (the tables of vowel letters in chapter 12 of the core specification, and `DoNotEmit.txt`).
 //! * The Armenian ligature և and its two letters, of which the second is ւ or, in capitals of today's spelling, Վ.
 //! * What the default table of the Unicode Collation Algorithm (`allkeys.txt`) holds equal but for the third level,
 //!   that of capitals and variants: a Malayalam chillu and its consonant with a virama, a Bengali khanda ta and ta with
@@ -35,6 +37,9 @@
 //!   a khanda ta were written before they were encoded (Lucene's `IndicNormalizer` composes them). So a chillu is also
 //!   one with a consonant whose virama is seen, though a few words differ in nothing else. A virama behind a chillu
 //!   is none of its own: so the conjunct of ന and റ is written that looks as it sounds.
+//! * A vowel mark of Arabic that stands alone (U+FE7C) belongs to its letter.
+//! * The signs ™, ℠ and ℹ are no letters, as © and ® are none. Nor is a Korean araea by itself (ㆍ): on the pages of
+//!   today it is a middle dot. The frame of a key (`1️⃣`) only frames its digit.
 //! * A tatweel, the lajanyalan of N'Ko and the nirugu of Mongolian only stretch a word. `allkeys.txt` ignores all of
 //!   them.
 
@@ -43,7 +48,7 @@ use std::borrow::Cow;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
 use super::properties::{Class, Properties, Property};
-use super::ranges::FOLDINGS;
+use super::ranges::{FOLDINGS, VOWEL_LETTERS};
 
 /// Returns `text` without what nobody sees, decomposed to Unicode normalisation form KD, folded, and composed to form
 /// C. Full-width letters, ligatures, composed accents, capitals, and letters with two codes become one form.
@@ -175,13 +180,32 @@ fn decompose_and_fold(text: &str, folded: &mut String) {
     let mut before = ' ';
     let seen = text
         .chars()
-        .filter(|&c| !Properties::new(c).has(Property::Dropped));
+        .filter(|&c| !Properties::new(c).has(Property::Dropped))
+        .map(read_as);
     let parted = seen.flat_map(|c| {
         let is_mixed_number = is_fraction(c) && before.is_ascii_digit();
         before = c;
         is_mixed_number.then_some(' ').into_iter().chain([c])
     });
     folded.extend(parted.nfkd().flat_map(|c| folding.next(c)).nfc());
+}
+
+/// What a reader reads where a decomposition says otherwise. The signs of trademarks and of information are no letters:
+/// they part words as © does. So does the letter araea by itself, which Korean pages have for a middle dot. A vowel mark
+/// of Arabic that stands alone, as in texts of PDF files, belongs to its letter, and no space is between them.
+const fn read_as(c: char) -> char {
+    match c {
+        '\u{2120}' | '\u{2122}' | '\u{2139}' | '\u{318d}' => ' ',
+        '\u{fe70}' => '\u{64b}',
+        '\u{fe72}' => '\u{64c}',
+        '\u{fe74}' => '\u{64d}',
+        '\u{fe76}' => '\u{64e}',
+        '\u{fe78}' => '\u{64f}',
+        '\u{fe7a}' => '\u{650}',
+        '\u{fe7c}' => '\u{651}',
+        '\u{fe7e}' => '\u{652}',
+        _ => c,
+    }
 }
 
 /// Whether a character is a fraction, which decomposes to digits. So `2½` would be 21 halves.
@@ -230,7 +254,9 @@ impl Folding {
         if is_doubled || properties.class() == Class::Mark && is_lost_on(self.base, c) {
             return [None; 2];
         }
-        if let Some((first, second)) = two_letters(c) {
+        if properties.has(Property::FoldsToSeveral)
+            && let Some((first, second)) = two_letters(c)
+        {
             self.base = first;
             self.is_behind_chillu = second == MALAYALAM_VIRAMA;
             return [Some(first), Some(second)];
@@ -273,7 +299,7 @@ const fn is_lost_on(base: char, mark: char) -> bool {
 const MALAYALAM_VIRAMA: char = '\u{d4d}';
 
 /// The letters that one is written for.
-const fn two_letters(c: char) -> Option<(char, char)> {
+fn two_letters(c: char) -> Option<(char, char)> {
     Some(match c {
         'ß' | 'ẞ' => ('s', 's'),
         '\u{5f0}' => ('\u{5d5}', '\u{5d5}'),
@@ -289,7 +315,11 @@ const fn two_letters(c: char) -> Option<(char, char)> {
         '\u{d7d}' => ('\u{d32}', MALAYALAM_VIRAMA),
         '\u{d7e}' => ('\u{d33}', MALAYALAM_VIRAMA),
         '\u{d7f}' => ('\u{d15}', MALAYALAM_VIRAMA),
-        _ => return None,
+        _ => {
+            let at = VOWEL_LETTERS.binary_search_by_key(&c, |&(letter, ..)| letter);
+            let (_, first, second) = VOWEL_LETTERS[at.ok()?];
+            (first, second)
+        }
     })
 }
 
@@ -317,6 +347,31 @@ mod tests {
     #[test]
     fn a_fraction_is_parted_from_the_number_before_it() {
         assert_eq!(normalize("2½ 1\u{ad}¾ ½ x⅓ ⅔"), "2 1⁄2 1 3⁄4 1⁄2 x1⁄3 2⁄3");
+    }
+
+    /// They were letters of the word before them. The frame of a key was a part of its digit.
+    #[test]
+    fn signs_that_decompose_to_letters_part_words() {
+        assert_eq!(normalize("Acme™ Widget℠ ℹ️"), "acme  widget   ");
+        assert_eq!(normalize("정치ㆍ경제"), "정치 경제");
+        assert_eq!(normalize("1️⃣ x\u{20e3}"), "1 x");
+        // Two letters of old Hangul, the second of which is an araea, stay a syllable.
+        assert_eq!(normalize("\u{1112}\u{119e}"), "\u{1112}\u{119e}");
+    }
+
+    #[test]
+    fn vowel_letters_of_india_are_one_with_their_parts() {
+        for (letter, first, second) in VOWEL_LETTERS {
+            assert_one(&[&format!("क{letter}क"), &format!("क{first}{second}क")]);
+        }
+        assert_one(&["और", "अौर"]);
+        assert_one(&["ഈ", "ഇൗ"]);
+    }
+
+    #[test]
+    fn vowel_marks_of_arabic_that_stand_alone_belong_to_their_letter() {
+        assert_one(&["كلّها", "كل\u{fe7c}ها"]);
+        assert_one(&["كتَب", "كت\u{fe76}ب"]);
     }
 
     /// All ways to write a word become one.
@@ -457,7 +512,7 @@ mod tests {
                 digest.update(normalize(&beside).as_bytes());
             }
         }
-        assert_eq!(format!("{:016x}", digest.digest()), "63665493aee197de");
+        assert_eq!(format!("{:016x}", digest.digest()), "2dc7d2f933ec7127");
     }
 
     /// U+0378 has no character in the version that the schemes have.

@@ -10,10 +10,10 @@ pub(super) struct Properties(u8);
 #[derive(Clone, Copy)]
 pub(super) enum Property {
     /// Whether nobody sees the character, so that it goes: Default_Ignorable_Code_Point, but for the zero-width
-    /// space, and what only stretches a word.
+    /// space, and what only stretches a word or frames a digit.
     Dropped = 0x08,
     /// Whether the character folds to none or to several, and none of these need be one that NFKC changes. Or it is a
-    /// fraction, before which a space may come.
+    /// fraction, before which a space may come, or a sign that becomes a space.
     FoldsToSeveral = 0x10,
     /// Whether normalisation form KC may change the character, or what is before it: unless NFKC_Quick_Check is Yes
     /// and the combining class is 0.

@@ -22,6 +22,7 @@ TABLES = (HERE.parents[2] / "src/text/unicode/ranges.rs").read_text("utf-8")
 RUNS = TABLES.partition("RUNS")[2].partition("];")[0]
 RUNS = [int(number, 16) for number in re.findall("0x([0-9A-F]+)", RUNS)]
 RADICALS = re.findall(r"\(0x(2E[0-9A-F]{2}), 0x(2E[0-9A-F]{2}), 1, (-?\d+)\)", TABLES)
+VOWEL_LETTERS = re.findall(r"\('\\u{(9\w+|[a-d]\w\w)}', '\\u{(\w+)}', '\\u{(\w+)}'\)", TABLES)
 PARTING, MARK, WORD, KATAKANA, SINGLE = range(5)
 DROPPED, ASSIGNED = 0x08, 0x40
 
@@ -33,6 +34,8 @@ VIRAMA = "\u0d4d"
 FOLDS = {"ı": "i", "\u0326": "\u0327", "ى": "ي", "ی": "ي", "ک": "ك", "ھ": "ه", "ہ": "ه", "ە": "ه", "ۃ": "ة"}
 FOLDS |= {chr(code): chr(code + int(more)) for a, b, more in RADICALS for code in range(int(a, 16), int(b, 16) + 1)}
 FOLDS |= {"ஶ": "ஸ"}
+FOLDS |= {chr(int(a, 16)): chr(int(b, 16)) + chr(int(c, 16)) for a, b, c in VOWEL_LETTERS}
+READ_AS = dict.fromkeys(map(ord, "℠™ℹㆍ"), " ") | {0xFE70 + 2 * place: chr(0x64B + place) for place in range(8)}
 FOLDS |= {"װ": "וו", "ױ": "וי", "ײ": "יי", "ৎ": "\u09a4\u09cd"}
 CHILLUS = dict(zip("ൔൕൖൺൻർൽൾൿ", "മയഴണനരലളക"))
 FOLDS |= {old: new + VIRAMA for old, new in CHILLUS.items()}
@@ -57,7 +60,8 @@ def is_lost(mark, letter):
 def folded(piece):
     """A piece of a text without characters that the version of Unicode does not have."""
     letter, result, before = "", "", ""
-    seen = re.sub("(?<=[0-9])([¼-¾⅐-⅟↉])", r" \1", "".join(c for c in piece if not properties(c) & DROPPED))
+    seen = "".join(c for c in piece if not properties(c) & DROPPED).translate(READ_AS)
+    seen = re.sub("(?<=[0-9])([¼-¾⅐-⅟↉])", r" \1", seen)
     for character in unicodedata.normalize("NFKD", seen):
         if properties(character) & DROPPED:
             continue
