@@ -149,7 +149,7 @@ impl<'o> IngestReport<'o> {
     fn report_failed(&mut self, path: &Path, error: &Error) {
         self.output.complain(&error.to_string());
         if let Error::Input { line, reason, .. } = error {
-            self.print_input("failed", path, reason, *line);
+            self.print_input("input", path, reason, *line);
         }
     }
 
@@ -167,10 +167,11 @@ impl<'o> IngestReport<'o> {
     }
 
     /// Prints an object about a line of an input, if JSON was asked for.
-    fn print_input(&mut self, field: &str, input: &Path, reason: &str, line: Option<u64>) {
+    fn print_input(&mut self, kind: &str, input: &Path, reason: &str, line: Option<u64>) {
         if self.output.is_json() {
             let mut object = name_fields("input", input.as_os_str().as_encoded_bytes());
-            object.insert(field.to_owned(), reason.into());
+            object.insert("reason".to_owned(), reason.into());
+            object.insert("kind".to_owned(), kind.into());
             object.insert("line".to_owned(), line.into());
             self.output.print_json(&Value::Object(object));
         }
@@ -262,7 +263,7 @@ fn duplicate_object(document: &Document, verdict: &Verdict, list: &MatchList<'_>
         deleted.push(Value::Object(key_fields(Some(document.key()))));
     }
     if !deleted.is_empty() {
-        object.insert("deleted".to_owned(), deleted.into());
+        object.insert("deleted_documents".to_owned(), deleted.into());
     }
     list.add_fields(&mut object);
     Value::Object(object)

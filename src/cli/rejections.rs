@@ -43,6 +43,7 @@ impl Rejections {
         };
         if let Some(path) = path {
             ensure_named_as_plain(path)?;
+            console.ensure_shared(path)?;
             let place = console.place_of(path);
             let file = open_output(&place, File::options().create(true).append(true));
             let file = file.map_err(Error::io(path))?;
@@ -123,7 +124,7 @@ pub(super) fn message(rejected: &Rejected) -> String {
 pub(super) fn object(rejected: &Rejected) -> Value {
     let mut object = json!({
         "key": null,
-        "rejected": rejected.reason.to_string(),
+        "reason": rejected.reason.to_string(),
         "kind": rejected.reason.kind(),
         "line": rejected.line,
     });

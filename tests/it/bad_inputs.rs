@@ -68,7 +68,7 @@ fn a_folder_is_read_but_for_what_cannot_be_read_and_a_second_run_has_nothing_to_
     let told = first
         .json()?
         .iter()
-        .filter(|it| it["failed"].is_string())
+        .filter(|it| it["reason"].is_string())
         .count() as u64;
     assert_eq!(told, FAILED);
     assert!(!first.err.contains("goes on from there"), "{}", first.err);
@@ -212,7 +212,7 @@ fn names_that_are_not_utf_8_are_told_without_loss() -> TestResult {
     assert!(
         ran.json()?
             .iter()
-            .any(|it| it["input_base64"].is_string() && it["failed"].is_string())
+            .any(|it| it["input_base64"].is_string() && it["reason"].is_string())
     );
     let told = fs::read_to_string(rejected)?;
     assert_eq!(told.matches("\"source_base64\"").count(), 2, "{told}");

@@ -191,7 +191,7 @@ fn features_of_another_shape_are_rejected_and_the_message_says_what_to_do() -> T
     let rejected: Vec<_> = ran
         .json()?
         .into_iter()
-        .filter(|it| it["rejected"].is_string())
+        .filter(|it| it["reason"].is_string())
         .collect();
     for (at, (features, says)) in records.iter().enumerate() {
         let told = rejected
@@ -199,9 +199,7 @@ fn features_of_another_shape_are_rejected_and_the_message_says_what_to_do() -> T
             .find(|it| it["line"] == at + 1)
             .ok_or("each is told")?;
         assert!(
-            told["rejected"]
-                .as_str()
-                .is_some_and(|it| it.contains(says)),
+            told["reason"].as_str().is_some_and(|it| it.contains(says)),
             "{features}: {told}"
         );
     }

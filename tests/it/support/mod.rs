@@ -1,5 +1,6 @@
 //! Helpers that several tests need.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{Read as _, Write as _};
 use std::ops::ControlFlow;
@@ -333,9 +334,13 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// The objects on standard output.
+    /// The objects on standard output. Programs that read tables want one type of a field.
+    #[track_caller]
     pub(crate) fn json(&self) -> Result<Vec<Value>, serde_json::Error> {
-        self.out.lines().map(serde_json::from_str).collect()
+        let lines = self.out.lines();
+        let objects: Vec<Value> = lines.map(serde_json::from_str).collect::<Result<_, _>>()?;
+        assert_eq!(field_of_two_types(&objects), None, "{}", self.out);
+        Ok(objects)
     }
 
     /// The only object on standard output.
@@ -380,6 +385,48 @@ impl Ran {
         );
         self
     }
+}
+
+/// The first field that has values of two types in some objects, or in those within them.
+fn field_of_two_types(objects: &[Value]) -> Option<String> {
+    let mut types = BTreeMap::new();
+    objects
+        .iter()
+        .find_map(|object| other_type(object, "", &mut types))
+}
+
+/// The first field of a value that has another type than it had before.
+fn other_type(
+    value: &Value,
+    path: &str,
+    types: &mut BTreeMap<String, &'static str>,
+) -> Option<String> {
+    let kind = match value {
+        Value::Null => return None,
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "text",
+        Value::Array(items) => {
+            let of_items = format!("{path}[]");
+            let mut items = items.iter();
+            let other = items.find_map(|item| other_type(item, &of_items, types));
+            if other.is_some() {
+                return other;
+            }
+            "array"
+        }
+        Value::Object(fields) => {
+            let mut fields = fields.iter();
+            let other =
+                fields.find_map(|(name, of)| other_type(of, &format!("{path}.{name}"), types));
+            if other.is_some() {
+                return other;
+            }
+            "object"
+        }
+    };
+    let known = types.entry(path.to_owned()).or_insert(kind);
+    (*known != kind).then(|| format!("{path}: {known} and {kind}"))
 }
 
 /// The first place in messages and lines where one thing is told as several: `1 documents`, `1 kept records`.
