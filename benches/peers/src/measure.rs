@@ -152,7 +152,7 @@ impl Task {
             return Ok(json!({ "exact": false, "compared": answers.len(), "recall": recall }));
         }
         let first = begin.elapsed().as_secs_f64() / answers.len() as f64;
-        let per_query = self.warm_up(peer, max_distance, queries, first)?.unwrap_or(first);
+        let per_query = self.warm_up(peer, max_distance, queries)?;
         let affordable = (self.pass.as_secs_f64() / per_query) as usize;
         let queries = &queries[..affordable.clamp(LEAST_QUERIES, queries.len())];
         let mut microseconds = Vec::new();
@@ -179,30 +179,35 @@ impl Task {
         }))
     }
 
-    /// Asks all queries once, or for as long as three passes take, so that what a peer reads into memory with its first
-    /// queries is there. Returns the time of one of the last, in seconds. `None` if there were too few.
-    fn warm_up(
-        &self,
-        peer: &mut impl Peer,
-        max_distance: u32,
-        queries: &[u64],
-        first: f64,
-    ) -> Result<Option<f64>> {
-        let affordable = (self.pass.as_secs_f64() / first) as usize;
-        let timed = affordable.clamp(LEAST_QUERIES, 500);
-        let begun = Instant::now();
-        let mut last = None;
-        for some in queries.chunks_exact(timed) {
-            if begun.elapsed() >= 3 * self.pass {
+    /// Asks all queries, so that what a peer reads into memory with its first queries is there. Does so again until
+    /// the time of a query falls no more. Returns this time, in seconds.
+    fn warm_up(&self, peer: &mut impl Peer, max_distance: u32, queries: &[u64]) -> Result<f64> {
+        const MOST_TURNS: usize = 20;
+        let mut per_query = self.ask_in_turn(peer, max_distance, queries)?;
+        for _ in 1..MOST_TURNS {
+            let before = per_query;
+            per_query = self.ask_in_turn(peer, max_distance, queries)?;
+            if per_query > 0.95 * before {
                 break;
             }
-            let begin = Instant::now();
+        }
+        Ok(per_query)
+    }
+
+    /// Asks all queries, or for as long as three passes take. Returns the time of each, in seconds.
+    fn ask_in_turn(&self, peer: &mut impl Peer, max_distance: u32, queries: &[u64]) -> Result<f64> {
+        let begun = Instant::now();
+        let mut asked = 0;
+        for some in queries.chunks(LEAST_QUERIES) {
             for &query in some {
                 black_box(peer.count(query, max_distance)?);
             }
-            last = Some(begin.elapsed().as_secs_f64() / timed as f64);
+            asked += some.len();
+            if begun.elapsed() >= 3 * self.pass {
+                break;
+            }
         }
-        Ok(last)
+        Ok(begun.elapsed().as_secs_f64() / asked as f64)
     }
 
     /// The median time to open the file again and answer one query of the least distance.
