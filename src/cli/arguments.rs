@@ -138,15 +138,29 @@ impl Reading {
 
     /// The same where a text that was given may be cut into units.
     pub(super) fn ensure_only_unit(&self, wanted: &str) -> Result<(), Failure> {
-        match self.first_given() {
-            None => Ok(()),
-            Some(option) => Err(format!("{option} is for {wanted}").into()),
-        }
+        self.ensure_not_given(wanted, |_| true)
     }
 
-    /// The first of the options, without the unit, that say otherwise than the defaults.
-    fn first_given(&self) -> Option<&'static str> {
-        let given = [
+    /// The same for a text, of which no more than the bytes are limited. `with_texts` says whether there is a file of
+    /// texts beside it: how its records are read may be said.
+    pub(super) fn ensure_read_as_text(
+        &self,
+        wanted: &str,
+        with_texts: bool,
+    ) -> Result<(), Failure> {
+        self.ensure_not_given(wanted, |option| match with_texts {
+            true => option == "--input-format",
+            false => option != "--max-record",
+        })
+    }
+
+    /// Refuses options, without the unit, that say otherwise than the defaults.
+    fn ensure_not_given(
+        &self,
+        wanted: &str,
+        is_refused: impl Fn(&str) -> bool,
+    ) -> Result<(), Failure> {
+        let options = [
             (
                 "--input-format",
                 self.input_format != InputFormat::default(),
@@ -158,8 +172,12 @@ impl Reading {
             ("--glob", !self.glob.is_empty()),
             ("--max-record", self.max_record.is_some()),
         ];
-        let first = given.into_iter().find(|(_, is_given)| *is_given)?;
-        Some(first.0)
+        for (option, is_given) in options {
+            if is_given && is_refused(option) {
+                return Err(format!("{option} is for {wanted}").into());
+            }
+        }
+        Ok(())
     }
 
     /// What gets a fingerprint of its own.

@@ -155,6 +155,20 @@ impl Console {
         Ok(())
     }
 
+    /// Refuses an output of a client that another process means something else by.
+    pub(super) fn ensure_shared(&self, path: &Path) -> Result<(), Error> {
+        if self.is_of_client() && is_of_process(path) {
+            return Err(Error::Input {
+                source_name: path.display().to_string(),
+                line: None,
+                reason: "only this process has it, and another process has the database open and writes the output: \
+                         give a file"
+                    .to_owned(),
+            });
+        }
+        Ok(())
+    }
+
     /// The progress of work whose amount is known.
     pub(super) fn progress(&self) -> Progress {
         self.progress_of("")
@@ -168,6 +182,19 @@ impl Console {
             what: what.into(),
         }
     }
+}
+
+/// Whether a path is something else in each process: what it has open.
+pub(super) fn is_of_process(path: &Path) -> bool {
+    const OWN: [&str; 6] = [
+        "/dev/fd",
+        "/dev/stdin",
+        "/dev/stdout",
+        "/dev/stderr",
+        "/proc/self",
+        "/proc/thread-self",
+    ];
+    OWN.iter().any(|own| path.starts_with(own))
 }
 
 /// The progress of some work. It is shown until this is dropped.

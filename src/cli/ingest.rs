@@ -146,7 +146,7 @@ impl Verb for Arguments {
             true => None,
             false => answer_others(database, output.console()),
         };
-        let work = self.ingest(database, records, began, output)?;
+        let work = self.ingest(database, records, began, output);
         self.report(work, false, database, server, output)
     }
 
@@ -190,7 +190,7 @@ impl Arguments {
             opened => opened?,
         };
         let mut server = answer_others(&database, output.console());
-        let work = self.ingest(&database, records, began, output)?;
+        let work = self.ingest(&database, records, began, output);
         let has_nothing = is_new && has_come_to_nothing(&work.outcome);
         if has_nothing {
             // What others have stored until then is kept.
@@ -218,9 +218,10 @@ impl Arguments {
     /// The records of the inputs, which are not read yet.
     fn records(&self, output: &Output) -> Result<Records, Failure> {
         self.ensure_used()?;
-        let records = output
-            .console()
-            .records(&self.inputs, self.reading.options())?;
+        let console = output.console();
+        // It may be in a directory that is read.
+        let own = console.place_of(&self.database.path);
+        let records = console.records(&self.inputs, self.reading.options().leave_out(own))?;
         self.ensure_rejected_apart(&records, output.console())?;
         self.verify
             .check(&self.reading, self.inputs.iter(), output.console())?;
@@ -233,26 +234,24 @@ impl Arguments {
         records: Records,
         began: Instant,
         output: &mut Output,
-    ) -> Result<Work, Failure> {
-        let verification = self
-            .verify
-            .open(&self.reading, database, output.console())?;
+    ) -> Work {
+        let opened = self.verify.open(&self.reading, database, output.console());
         let prepared = began.elapsed();
         let can_resume = self.source.is_some() || !any_pipe(records.paths(), output);
-        let outcome = ingest(
-            self,
-            database,
-            records,
-            verification.as_ref(),
-            can_resume,
-            output,
-        );
-        Ok(Work {
+        let (outcome, verification) = match opened {
+            Err(error) => (Err(error.into()), None),
+            Ok(verification) => {
+                let of = verification.as_ref();
+                let outcome = ingest(self, database, records, of, can_resume, output);
+                (outcome, verification)
+            }
+        };
+        Work {
             outcome,
             verification,
             can_resume,
             prepared,
-        })
+        }
     }
 
     /// Prints what was done, and lets others end who are being answered.

@@ -288,6 +288,11 @@ impl<'a> QuerySession<'a> {
         snapshot: &'a Snapshot,
         console: &Console,
     ) -> Result<Self, Failure> {
+        if arguments.target.input.is_none() {
+            let with_texts = arguments.verify.texts().is_some();
+            let reading = &arguments.reading;
+            reading.ensure_read_as_text("the records of `--input`", with_texts)?;
+        }
         let Arguments {
             target,
             reading,

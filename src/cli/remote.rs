@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Answer, Failure, finish};
-use super::console::{Console, Terminal};
+use super::console::{Console, Terminal, is_of_process};
 use super::output::{Globals, Output};
 use super::times::{in_zone_of_client, name_of_local_zone};
 use super::verbs::{DatabaseVerb, LiveDatabase};
@@ -195,9 +195,8 @@ impl<'a> Remote<'a> {
 
 /// Refuses inputs that only this process has, as another process is to read them.
 fn ensure_others_can_read(inputs: &[&Path]) -> Result<(), Failure> {
-    const OWN: [&str; 4] = ["/dev/fd", "/dev/stdin", "/proc/self", "/proc/thread-self"];
     for path in inputs {
-        if OWN.iter().any(|own| path.starts_with(own)) {
+        if is_of_process(path) {
             return Err(format!(
                 "{}: only this process has it, and another process has the database open and reads the inputs: give \
                  a file, or `-` and standard input",

@@ -90,6 +90,11 @@ impl Command for Arguments {
         let progress = output.console().progress();
         let report = Database::salvage(&self.damaged, &self.new, &options, progress.steps())?;
         drop(progress);
+        if report.settings_found && self.settings.scheme.is_some() {
+            output.complain(
+                "the damaged database tells its settings, so the new one has them, and not those that were given",
+            );
+        }
 
         if output.is_json() {
             output.print_json(&as_object(&report));

@@ -103,8 +103,6 @@ fn print(database: &Database, detail: Detail, output: &mut Output) -> CommandRes
 const MOST_LISTED: usize = 3;
 /// The postings that are read for the groups, at most. With more only the large groups are found.
 const MOST_READ: u64 = 1 << 18;
-/// More levels than this: merges are behind. The policy of merges keeps fewer.
-const MANY_LEVELS: u32 = 24;
 /// A group of more documents than this is worth advice. Smaller ones are usual.
 const MANY_OF_A_GROUP: u64 = 10_000;
 /// More deletions than this are worth advice, if they are more than the documents.
@@ -487,13 +485,6 @@ impl Overview {
                 "more was deleted than is stored: `simdb compact` makes the file smaller"
                     .to_owned(),
             );
-        }
-        if stats.levels > MANY_LEVELS {
-            advice.push(format!(
-                "merging is behind: queries read {} levels of a table; a program that has the file open to write merges \
-                 them, and `simdb compact` does so at once",
-                stats.levels
-            ));
         }
         let mut groups = self.groups.iter().flat_map(|largest| &largest.groups);
         if groups.any(|group| group.documents > MANY_OF_A_GROUP) {

@@ -276,8 +276,8 @@ impl WriteTxn {
     ) -> Result<()> {
         self.writer.ensure_whole()?;
         let view = self.writer.committed();
-        // The turns of the documents take as long as short searches. So some documents have their turns while others are
-        // searched for.
+        // The turns of the documents take as long as short searches. So some documents have their turns while others
+        // are searched for.
         let are_short = self.searches_are_short(to_insert, Reader::new(&view))?;
         let parts = parallel::cores() * if are_short { 4 } else { 1 };
         let together = to_insert.len().div_ceil(parts);

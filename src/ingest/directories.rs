@@ -11,7 +11,7 @@ use walkdir::{DirEntry, WalkDir};
 use super::opening::is_stdin;
 use super::options::ReadOptions;
 use crate::error::{Error, Result, path_name};
-use crate::files::leads_in_a_circle;
+use crate::files::{are_same_file, leads_in_a_circle};
 
 /// As shells match: `*` does not match `/`, and `**` does.
 const AS_SHELLS: MatchOptions = MatchOptions {
@@ -43,7 +43,9 @@ pub(super) fn with_files_of_directories(
             .follow_links(true)
             .sort_by_file_name();
         for entry in entries.into_iter().filter_entry(is_visible) {
-            found.extend(found_at(&entry, &path, &place, &patterns));
+            if !is_left_out(&entry, options) {
+                found.extend(found_at(&entry, &path, &place, &patterns));
+            }
         }
         if found.len() == before {
             let reason = if patterns.is_empty() {
@@ -55,6 +57,16 @@ pub(super) fn with_files_of_directories(
         }
     }
     Ok(found)
+}
+
+/// Whether an entry is the file that is not read.
+fn is_left_out(entry: &walkdir::Result<DirEntry>, options: &ReadOptions) -> bool {
+    match (entry, &options.left_out) {
+        (Ok(entry), Some(left_out)) => {
+            left_out.file_name() == Some(entry.file_name()) && are_same_file(left_out, entry.path())
+        }
+        _ => false,
+    }
 }
 
 /// What an entry of the directory `path`, which is at `place`, is as an input. Nothing if nobody wants it.

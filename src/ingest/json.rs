@@ -274,11 +274,21 @@ impl Field<'_> {
             Value::Number(number) if number.is_i64() || number.is_u64() => {
                 Ok(number.to_string().into_bytes())
             }
-            _ => Err(Reason::Field {
-                name: name.to_owned(),
-                expected: "a text or a whole number of at most 64 bits",
-            }),
+            _ => match self.whole_with_zeros() {
+                Some(whole) => Ok(whole.to_string().into_bytes()),
+                None => Err(Reason::Field {
+                    name: name.to_owned(),
+                    expected: "a text or a whole number of at most 64 bits",
+                }),
+            },
         }
+    }
+
+    /// The whole number that is written as one with a fraction, `12.0`.
+    fn whole_with_zeros(self) -> Option<i64> {
+        let (whole, fraction) = self.raw.split_once('.')?;
+        let is_zero = fraction.bytes().all(|digit| digit == b'0');
+        whole.parse().ok().filter(|_| is_zero)
     }
 
     /// Whether it is a text that is not empty.
@@ -441,7 +451,7 @@ impl<'l> Fields<'l> {
         };
         let digits = sketch.text("sketch")?;
         let shingles = match self.shingles {
-            Some(shingles) => shingles.value()?.as_u64(),
+            Some(shingles) => whole(&shingles.value()?),
             None => None,
         };
         let Some(Ok(shingles)) = shingles.map(u32::try_from) else {
@@ -618,16 +628,32 @@ fn unix_seconds(name: &str, value: &Value) -> Result<i64, Reason> {
 }
 
 fn repeats(field: Field<'_>) -> Result<u64, Reason> {
-    field.value()?.as_u64().ok_or_else(|| Reason::Field {
+    let value = field.value()?;
+    let repeats = value
+        .as_u64()
+        .or_else(|| u64::try_from(whole(&value)?).ok());
+    repeats.ok_or_else(|| Reason::Field {
         name: "repeats".to_owned(),
         expected: "a whole number that is not negative",
     })
 }
 
+/// A whole number, also one that is written as a float: programs that keep tables write `5.0` once a value of the column
+/// is missing.
+fn whole(value: &Value) -> Option<i64> {
+    /// Floats beyond it may be those of other whole numbers.
+    const MOST: f64 = (1_u64 << 53) as f64;
+    let float = || {
+        let number = value.as_f64()?;
+        (number.fract() == 0.0 && number.abs() < MOST).then_some(number as i64)
+    };
+    value.as_i64().or_else(float)
+}
+
 fn rank(field: Field<'_>) -> Result<Vec<i64>, Reason> {
     let numbers: Option<Vec<i64>> = match field.value()? {
-        Value::Array(numbers) => numbers.iter().map(Value::as_i64).collect(),
-        number => [number.as_i64()].into_iter().collect(),
+        Value::Array(numbers) => numbers.iter().map(whole).collect(),
+        number => whole(&number).map(|number| vec![number]),
     };
     numbers.ok_or_else(|| Reason::Field {
         name: "rank".to_owned(),
@@ -642,6 +668,29 @@ mod tests {
 
     fn json(line: &str) -> Result<Parsed, Reason> {
         parse_json(line.as_bytes(), false, &ReadOptions::new())
+    }
+
+    /// They were read as none, or rejected, and another document survived.
+    #[test]
+    fn whole_numbers_may_be_written_as_floats() -> Result<(), Reason> {
+        let parsed = json(r#"{"id":12.0,"text":"t","rank":[5.0,-1],"repeats":2.0}"#)?;
+        assert_eq!(parsed.key.as_deref(), Some(&b"12"[..]));
+        assert_eq!((&parsed.rank[..], parsed.repeats), (&[5, -1][..], 2));
+        assert_eq!(json(r#"{"id":1,"text":"t","rank":5.0}"#)?.rank, [5]);
+        for other in [
+            r#""rank":5.5"#,
+            r#""rank":1e300"#,
+            r#""repeats":-1.0"#,
+            r#""repeats":0.5"#,
+        ] {
+            let line = format!("{{\"id\":1,\"text\":\"t\",{other}}}");
+            assert!(json(&line).is_err(), "{other}");
+        }
+        for id in ["12.5", "1e3", "12.00000000000000000001"] {
+            let line = format!("{{\"id\":{id},\"text\":\"t\"}}");
+            assert!(json(&line).is_err(), "{id}");
+        }
+        Ok(())
     }
 
     /// Names of rows of Parquet files are marked so, and a line of JSON with such a name was read as bytes.

@@ -54,6 +54,7 @@ pub struct ReadOptions {
     /// When records were seen that have no time (Unix seconds). `None` for the time when each of them is read.
     pub(super) undated: Option<i64>,
     directory: Option<PathBuf>,
+    pub(super) left_out: Option<PathBuf>,
     /// Says whether nobody wants the rest.
     pub(super) stop: Stop,
 }
@@ -74,6 +75,7 @@ impl Default for ReadOptions {
             odd_ranks_are_none: false,
             undated: None,
             directory: None,
+            left_out: None,
             stop: Stop::default(),
         }
     }
@@ -175,6 +177,12 @@ impl ReadOptions {
     #[must_use]
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
+        self
+    }
+
+    /// A file that is not read where it is found in a directory: the database, say, that is made from what is there.
+    pub fn leave_out(mut self, path: impl Into<PathBuf>) -> Self {
+        self.left_out = Some(path.into());
         self
     }
 

@@ -160,7 +160,11 @@ fn parse_http_date(date: &str) -> Option<i64> {
 /// The Unix seconds of a date of a record.
 fn parse_time(text: &str) -> Option<i64> {
     let text = &*with_day_of_month(text).map_or(Cow::Borrowed(text), Cow::Owned);
-    parse_rfc3339(text).or_else(|| parse_lenient_time(text))
+    // Some programs add a Z to an offset.
+    let with_offset = || parse_rfc3339(text.trim().strip_suffix('Z')?);
+    parse_rfc3339(text)
+        .or_else(with_offset)
+        .or_else(|| parse_lenient_time(text))
 }
 
 /// A time as it should be in which the day of the year stands in place of that of the month, as in ClueWeb09:
@@ -186,10 +190,10 @@ fn with_day_of_month(text: &str) -> Option<String> {
 /// The number of Unix seconds of today would be an hour of the year 17xx. It is no time.
 fn parse_lenient_time(text: &str) -> Option<i64> {
     let text = text.trim().trim_end_matches(['Z', 'z']);
-    let mut rest = match text.split_once('.') {
-        Some((whole, _)) => whole,
-        None => text,
-    };
+    let (mut rest, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
     let year = number(&mut rest, 4)?;
     let mut parts = [1, 1, 0, 0, 0];
     for (part, marks) in parts.iter_mut().zip(["-", "-", "Tt ", ":", ":"]) {
@@ -412,6 +416,8 @@ mod tests {
             ("2016-09-19T12:34:56.789012345Z", "2016-09-19T12:34:56Z"),
             ("2016-09-19T12:34:56.789", "2016-09-19T12:34:56Z"),
             ("2016-09-19T14:34:56+02:00", "2016-09-19T12:34:56Z"),
+            ("2016-09-19T14:34:56+02:00Z", "2016-09-19T12:34:56Z"),
+            ("2016-09-19T14:34:56.5+02:00Z", "2016-09-19T12:34:56Z"),
             ("20160919123456", "2016-09-19T12:34:56Z"),
             ("201609191234", "2016-09-19T12:34:00Z"),
             ("2016-12-31T23:59:60Z", "2016-12-31T23:59:59Z"),
@@ -433,6 +439,9 @@ mod tests {
             "1512061200",
             "12:00",
             "2016-09-19T12:34:56 PM",
+            // What is behind the fraction was left out, and the time was hours off.
+            "2016-09-19T12:34:56.5 PST",
+            "2016-09-19T12:34:56.789 +0200",
             "2009-02-60T00:00:00Z",
             "2009-12-366T00:00:00Z",
             "2009-12-99999999999T00:00:00Z",

@@ -65,10 +65,7 @@ fn bad_records_are_named_by_line_counted_and_do_not_stop_the_good_ones() -> Test
         assert!(said, "line {line}, {reason:?} is not in:\n{}", ran.err);
     }
     let lines = ran.json()?;
-    let told: Vec<_> = lines
-        .iter()
-        .filter(|it| it["rejected"].is_string())
-        .collect();
+    let told: Vec<_> = lines.iter().filter(|it| it["reason"].is_string()).collect();
     assert_eq!((told.len(), &told[0]["line"]), (9, &2.into()));
     let totals = ran.last()?;
     assert_eq!(
@@ -147,6 +144,39 @@ fn halves_of_surrogate_pairs_are_told_and_whole_pairs_are_read() -> TestResult {
             (&0.into(), &1.0.into())
         );
     }
+    Ok(())
+}
+
+/// The database was taken for an input from the second run on.
+#[test]
+fn a_database_in_a_directory_that_it_reads_is_no_input() -> TestResult {
+    let folder = Folder::new()?;
+    let pages = folder.path("pages");
+    fs::create_dir(&pages)?;
+    fs::write(
+        pages.join("a.jsonl"),
+        format!(r#"{{"id":"a","text":"{TEXT}"}}"#),
+    )?;
+    let path = pages.join("index");
+    run!("ingest", &path, &pages).expect(0);
+    run!("ingest", &path, &pages).expect(0);
+    // Another one is no input either, and is named.
+    fs::copy(&path, pages.join("other"))?;
+    run!("ingest", &path, &pages)
+        .expect(2)
+        .says("other: is a database");
+    Ok(())
+}
+
+#[test]
+fn an_ingestion_that_cannot_begin_leaves_no_database() -> TestResult {
+    let folder = Folder::new()?;
+    let input = folder.path("a.jsonl");
+    fs::write(&input, format!(r#"{{"id":"a","text":"{TEXT}"}}"#))?;
+    let path = folder.path("d.simdb");
+    let texts = ["--verify=words", "--texts=payload", "--unit=sentence"];
+    run!("ingest", &path, &input, texts[0], texts[1], texts[2]).expect(2);
+    assert!(!path.exists());
     Ok(())
 }
 

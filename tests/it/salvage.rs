@@ -56,6 +56,16 @@ fn a_sound_file_gives_a_whole_copy_and_exit_code_0() -> TestResult {
     let ran = run!("salvage", folder.path("d.simdb"), folder.path("n.simdb")).expect(0);
     assert!(ran.out.contains("1801 of 1801 documents"), "{}", ran.out);
     assert!(ran.out.contains("nothing is missing"), "{}", ran.out);
+    let again = folder.path("again.simdb");
+    run!(
+        "salvage",
+        folder.path("d.simdb"),
+        &again,
+        "--scheme",
+        "simhash-2"
+    )
+    .expect(0)
+    .says("not those that were given");
     assert_eq!(
         std::fs::read(folder.path("d.simdb"))?,
         before,

@@ -1375,6 +1375,11 @@ fn ingest_of_a_database_that_is_served_goes_through_its_socket() -> TestResult {
     assert_eq!(without_time(&served), without_time(&alone));
     assert_eq!(rejected, fs::read(folder.path("rejected.txt"))?);
     assert!(!rejected.is_empty());
+    // The other process would write to its own.
+    let own = [&["d.simdb"][..], &["--rejected", "/dev/stderr", "-"]].concat();
+    ingested(&own, input)?
+        .expect(2)
+        .says("only this process has it");
     // It was read to its end, and is known again.
     ingested(&["d.simdb", "a.tsv"], "")?.expect(0).says("again");
     // Other choices than those of the database are refused, as they are of one that is closed.

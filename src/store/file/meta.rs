@@ -316,8 +316,9 @@ impl Counters {
             documents: u64::from_le_bytes(fields.take()?),
             too_short: u64::from_le_bytes(fields.take()?),
         };
+        let scopes = ScopeNumber::EMPTY.0 + 1..=ScopeNumber::ANY.0;
         let numbers = counters.next_document <= DocumentNumber::MAX.0
-            && counters.next_scope <= ScopeNumber::ANY.0;
+            && scopes.contains(&counters.next_scope);
         let counts =
             counters.too_short <= counters.documents && counters.documents < counters.next_document;
         if numbers && counts {

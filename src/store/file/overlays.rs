@@ -87,13 +87,13 @@ impl Sets {
             .sum()
     }
 
-    /// The greatest number of levels of a set, and the number of marks in all sets.
+    /// The greatest number of levels of a set, and of marks in a set.
     pub(crate) fn levels_and_marks(&self) -> (u32, u64) {
         let mut levels = 0;
         let mut marks = 0;
         for set in self.iter() {
             levels = levels.max(by_row!(set, set => set.levels.len()));
-            marks += by_row!(set, set => set.rows().1);
+            marks = marks.max(by_row!(set, set => set.rows().1));
         }
         (levels as u32, marks)
     }

@@ -69,8 +69,8 @@ pub struct Statistics {
     pub probed_distance: u32,
     /// The time at which the database was created, in Unix seconds.
     pub created: i64,
-    /// The number of marks in all sorted sets. A mark is a row that says deleted. It stays until merging
-    /// brings it to the row that it deletes.
+    /// The greatest number of marks in a sorted set: about the number of deletions since rows were merged. A mark is a
+    /// row that says deleted. It stays until merging removes it together with the row that it marks.
     pub marks: u64,
     /// The memory of the directories, which say where blocks are, and of the filters of keys, in bytes. A
     /// part of a directory is read when it is first needed; all parts are counted. It is part of the cache.

@@ -32,6 +32,8 @@ use std::ops::Range;
 pub struct SalvageReport {
     /// The number of documents that the new database has.
     pub documents: u64,
+    /// Whether the file told its settings. Then the new database has them, and not those of the options.
+    pub settings_found: bool,
     /// The number of documents that the damaged file should have. `None` if its count cannot be read, or the last
     /// commit was not found.
     pub expected: Option<u64>,

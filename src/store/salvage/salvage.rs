@@ -62,6 +62,7 @@ pub(crate) fn salvage(
     if basis.meta.seed.is_none() && basis.commit.is_none() {
         return Err(refused(NOTHING));
     }
+    let settings_found = basis.meta.settings.is_some();
     let settings = basis.meta.settings.clone().or_else(|| how.settings.clone());
     let settings = settings.ok_or_else(|| refused(NO_SETTINGS))?;
     if basis.commit.is_none() && !how.old {
@@ -71,6 +72,7 @@ pub(crate) fn salvage(
     salvage.walk()?;
     salvage.find_listed()?;
     let mut report = salvage.report();
+    report.settings_found = settings_found;
     if how.old && !report.missing.is_empty() {
         salvage.find_old(&report.missing)?;
     }

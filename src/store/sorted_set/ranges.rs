@@ -107,9 +107,9 @@ pub(crate) enum Marks {
 /// Each has something that stands for it.
 ///
 /// `each` gets all rows of the range that it may need, and perhaps some of their neighbours. The rows come in no order,
-/// and some perhaps more than once. Rows that a newer source marks are among them. If a range has more than `most_rows` rows in a part of
-/// a level, they are not read, and the [`Reading`] says so; if the part is not in memory, it is told by the number of
-/// blocks.
+/// and some perhaps more than once. Rows that a newer source marks are among them. If a range has more than `most_rows`
+/// rows in a part of a level, they are not read, and the [`Reading`] says so; if the part is not in memory, it is told
+/// by the number of blocks.
 ///
 /// What is in memory is read for several ranges at a time, so that the processor waits for the memory of all of them
 /// together. The other ranges wait until the end. Then they are read in the order of the rows, so that each block is
