@@ -239,7 +239,7 @@ impl Arguments {
         let prepared = began.elapsed();
         let can_resume = self.source.is_some() || !any_pipe(records.paths(), output);
         let (outcome, verification) = match opened {
-            Err(error) => (Err(error.into()), None),
+            Err(error) => (Err(error), None),
             Ok(verification) => {
                 let of = verification.as_ref();
                 let outcome = ingest(self, database, records, of, can_resume, output);
