@@ -335,7 +335,7 @@ pub(crate) fn is_same_file(a: &fs::Metadata, b: &fs::Metadata) -> bool {
 }
 
 /// Whether two paths lead to one file, by links or as two of its names. A path that leads nowhere leads to no file.
-#[cfg(any(feature = "cli", feature = "parquet"))]
+#[cfg(any(feature = "ingest", feature = "cli", feature = "parquet"))]
 pub(crate) fn are_same_file(a: &Path, b: &Path) -> bool {
     let Ok(there) = fs::metadata(a) else {
         return false;
