@@ -141,8 +141,8 @@ impl Reading {
         self.ensure_not_given(wanted, |_| true)
     }
 
-    /// The same for a text, of which no more than the bytes are limited. `with_texts` says whether there is a file of
-    /// texts beside it: how its records are read may be said.
+    /// The same where a file is read as a text: what is said of records says nothing of it. `with_texts` says whether
+    /// there is a file of texts beside it: how its records are read may be said.
     pub(super) fn ensure_read_as_text(
         &self,
         wanted: &str,
@@ -150,7 +150,7 @@ impl Reading {
     ) -> Result<(), Failure> {
         self.ensure_not_given(wanted, |option| match with_texts {
             true => option == "--input-format",
-            false => option != "--max-record",
+            false => !matches!(option, "--glob" | "--max-record"),
         })
     }
 

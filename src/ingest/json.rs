@@ -643,11 +643,11 @@ fn repeats(field: Field<'_>) -> Result<u64, Reason> {
 fn whole(value: &Value) -> Option<i64> {
     /// Floats beyond it may be those of other whole numbers.
     const MOST: f64 = (1_u64 << 53) as f64;
-    let float = || {
-        let number = value.as_f64()?;
-        (number.fract() == 0.0 && number.abs() < MOST).then_some(number as i64)
-    };
-    value.as_i64().or_else(float)
+    if let Some(number) = value.as_i64() {
+        return Some(number);
+    }
+    let number = value.as_f64()?;
+    (number.fract() == 0.0 && number.abs() < MOST).then_some(number as i64)
 }
 
 fn rank(field: Field<'_>) -> Result<Vec<i64>, Reason> {

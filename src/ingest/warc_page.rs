@@ -161,9 +161,9 @@ fn parse_http_date(date: &str) -> Option<i64> {
 fn parse_time(text: &str) -> Option<i64> {
     let text = &*with_day_of_month(text).map_or(Cow::Borrowed(text), Cow::Owned);
     // Some programs add a Z to an offset.
-    let with_offset = || parse_rfc3339(text.trim().strip_suffix('Z')?);
+    let without_z = text.trim().strip_suffix('Z').unwrap_or(text);
     parse_rfc3339(text)
-        .or_else(with_offset)
+        .or_else(|| parse_rfc3339(without_z))
         .or_else(|| parse_lenient_time(text))
 }
 

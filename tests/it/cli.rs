@@ -292,6 +292,14 @@ fn query_asks_with_texts_files_and_whole_inputs() -> TestResult {
             .expect(2)
             .says("it holds several documents; `--input`");
     }
+    let two = folder.path("two");
+    run!("query", &database, "--file", &two, "--glob=a*").expect(0);
+    // What is said of records says nothing of a text. It was passed over, and the answer was that of another text.
+    for option in ["--input-format=jsonl", "--key-field=id", "--text-field=a"] {
+        run!("query", &database, "--file", &two, option)
+            .expect(2)
+            .says("is for the records of `--input`");
+    }
     let mut command = simdb();
     command.arg("query").arg(&database).args(["--file", "-"]);
     assert_eq!(

@@ -385,6 +385,23 @@ mod tests {
         let mut bytes = Vec::new();
         counters.encode(&mut bytes);
         assert_eq!(Counters::decode(&mut Fields(&bytes)), Ok(counters));
+        // A forged file can have them with the right checksum.
+        let scopes = |next_scope| Counters {
+            next_scope,
+            ..counters
+        };
+        let few = Counters {
+            next_document: 7,
+            ..counters
+        };
+        for impossible in [scopes(0), scopes(1 << 24), few] {
+            let mut bytes = Vec::new();
+            impossible.encode(&mut bytes);
+            assert!(
+                Counters::decode(&mut Fields(&bytes)).is_err(),
+                "{impossible:?}"
+            );
+        }
         assert_eq!(check_format(&encode_format(FileSeed(77)))?, FileSeed(77));
         Ok(())
     }
