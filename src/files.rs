@@ -453,6 +453,18 @@ impl NewFile {
         Ok(new)
     }
 
+    /// An empty file that is to replace the file at `path`, if one stands there, and where that is: where a link leads
+    /// to. It can be read by those who can read that file.
+    #[cfg(any(feature = "ingest", feature = "parquet"))]
+    pub(crate) fn in_place_of(path: &Path) -> Result<(std::path::PathBuf, Self)> {
+        let Ok(place) = path.canonicalize() else {
+            return Ok((path.to_owned(), Self::create(directory_of(path)?)?));
+        };
+        let original = File::open(&place).map_err(Error::io(path))?;
+        let new = Self::copy_of(directory_of(&place)?, &original)?;
+        Ok((place, new))
+    }
+
     fn with_mode(directory: &Path, mode: u32) -> io::Result<Self> {
         let new = match without_name(directory, mode) {
             Some(file) => Self::new(file, None)?,

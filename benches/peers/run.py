@@ -11,7 +11,7 @@ Data, all fingerprints different:
   uniform  random.
   skewed   each of the four 16-bit blocks is that of another fingerprint, drawn from the file of `--real`. So
            block values are as crowded as there. A tenth are copies of others with one to three bits flipped.
-Queries, 10,000 for each distance k of `--distances`, in turn:
+Queries, 100,000 for each distance k of `--distances`, in turn:
   near     a stored fingerprint with up to k bits flipped, which therefore matches.
   new      a fingerprint made like the data, and not stored.
 
@@ -48,7 +48,7 @@ import numpy
 
 HERE = pathlib.Path(__file__).resolve().parent
 SEED = 20_070_508
-QUERIES = 10_000
+QUERIES = 100_000
 NEAR_DUPLICATES = 0.1
 
 RUST = str(pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target")) / "release" / "simdb-peers")

@@ -294,7 +294,9 @@ fn verdict(report: &AuditReport) -> &'static str {
     match report.verdict() {
         AuditVerdict::Proven => "Proven.",
         AuditVerdict::Refuted => "NOT proven: there are counter-examples.",
-        _ => "NOT proven: not all removed records could be looked at.",
+        _ => {
+            "NOT proven: not all records could be looked at, or none of those that were kept could be judged."
+        }
     }
 }
 

@@ -44,11 +44,21 @@ pub(super) struct Arguments {
     pairs: Option<PathBuf>,
 
     /// Labels of pairs that are the same [default: same,1,yes,true,duplicate]
-    #[arg(long, value_name = "LABEL,...", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "LABEL,...",
+        value_delimiter = ',',
+        requires = "pairs"
+    )]
     same: Vec<String>,
 
     /// Labels of pairs that are different [default: different,0,no,false,distinct]
-    #[arg(long, value_name = "LABEL,...", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "LABEL,...",
+        value_delimiter = ',',
+        requires = "pairs"
+    )]
     different: Vec<String>,
 
     /// The methods to measure, or `all` [default: simhash-1,minwise-1,minwise-1+sketch,exact]

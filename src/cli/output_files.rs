@@ -294,14 +294,14 @@ impl WholeFile {
     pub(super) fn write_together(files: &[(&Self, String)]) -> Result<(), Failure> {
         let mut written = Vec::with_capacity(files.len());
         for (file, text) in files {
-            let new = file.new_file()?;
+            let (place, new) = file.new_file()?;
             (&*new.file)
                 .write_all(text.as_bytes())
                 .map_err(|error| file.failed(&error))?;
-            written.push(new);
+            written.push((place, new));
         }
-        for (index, new) in written.into_iter().enumerate() {
-            if let Err(failure) = files[index].0.name(new) {
+        for (index, (place, new)) in written.into_iter().enumerate() {
+            if let Err(failure) = files[index].0.name(&place, new) {
                 for (file, _) in &files[..index] {
                     if !file.replace {
                         _ = fs::remove_file(&file.place);
@@ -313,22 +313,27 @@ impl WholeFile {
         Ok(())
     }
 
-    fn name(&self, new: NewFile) -> Result<(), Failure> {
+    fn name(&self, place: &Path, new: NewFile) -> Result<(), Failure> {
         let existing = match self.replace {
             true => Existing::Replace,
             false => Existing::Refuse,
         };
-        match new.finish(&self.place, existing) {
+        match new.finish(place, existing) {
             Err(Error::Io { source, .. }) => Err(self.failed(&source)),
             Err(Error::AlreadyExists { .. }) => Err(self.exists().into()),
             finished => Ok(finished?),
         }
     }
 
-    fn new_file(&self) -> Result<NewFile, Failure> {
+    /// The new file, and where it is to stand.
+    fn new_file(&self) -> Result<(PathBuf, NewFile), Failure> {
         let folder =
             directory_of(&self.place).map_err(|_| self.refused("there is no such folder"))?;
-        NewFile::create(folder).map_err(|error| match error {
+        let new = match self.replace {
+            true => NewFile::in_place_of(&self.place),
+            false => NewFile::create(folder).map(|new| (self.place.clone(), new)),
+        };
+        new.map_err(|error| match error {
             Error::Io { source, .. } => self.failed(&source),
             error => error.into(),
         })

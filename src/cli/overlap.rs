@@ -39,6 +39,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "KEY")]
     key: Option<OsString>,
 
+    /// Count what stands under the key of the record itself too, as where two corpora number their records from 0
+    #[arg(long, conflicts_with = "key", action = ArgAction::SetTrue)]
+    count_own: bool,
+
     #[command(flatten)]
     reading: Reading,
 
@@ -68,7 +72,7 @@ impl Verb for Arguments {
 
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         let snapshot = database.snapshot()?;
-        if !has_units(&snapshot)? {
+        if self.reading.unit() != Unit::Document && !has_units(&snapshot)? {
             output.remark(
                 "the database seems to hold whole documents, so hardly anything can be near to a sentence or a \
                  paragraph: `simdb ingest --unit sentence` stores sentences",
@@ -117,10 +121,17 @@ impl Asking<'_> {
     fn ask_all(&self, mut records: Records, output: &mut Output) -> CommandResult {
         let mut any_found = false;
         let mut any_rejected = false;
+        let mut asked_about = 0;
         while !output.is_closed() {
             let chunk = records.next_chunk(|record| self.asked(record))?;
             if chunk.is_empty() {
                 break;
+            }
+            asked_about += chunk.len();
+            if self.arguments.key.is_some() && asked_about > 1 {
+                return Err("--key is that of one text, and the input has several: leave it out, and each record has \
+                            its own; with `--count-own`, what stands under that is counted too"
+                    .into());
             }
             for asked in chunk {
                 match asked {
@@ -165,7 +176,9 @@ impl Asking<'_> {
             .unit(reading.unit())
             .near(Near::from(near))
             .limit(*limit);
-        if let Some(key) = &asked.key {
+        if let Some(key) = &asked.key
+            && !self.arguments.count_own
+        {
             query = query.without(&key[..]);
         }
         let progress = output.console().progress_of("units");

@@ -87,6 +87,15 @@ impl Verb for Arguments {
         }
 
         pairs.ensure_answerable()?;
+        // The file would look like the whole result, and may take the place of an older one.
+        if let (Some(_), Some(other)) = (self.written.file(output), &other)
+            && other.rejected > 0
+            && other.snapshot.documents().next().transpose()?.is_none()
+        {
+            return Err(
+                "nothing of the input of `--with` could be read, so no file is written".into(),
+            );
+        }
         let wanted = self.wanted(max_distance);
         let (sink, saved) = self.written.open(&wanted, sides, output)?;
         let goes_on = if saved.is_some() {

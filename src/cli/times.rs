@@ -92,7 +92,10 @@ fn time_at(text: &str, here: &Here) -> Result<i64, String> {
         return checked(seconds.parse().map_err(|_| wanted.to_owned())?);
     }
     if let Ok(number) = text.parse::<i64>() {
-        return seconds_of_number(text, number);
+        return seconds_of_number(text, number).and_then(|seconds| past(seconds, here));
+    }
+    if is_minutes_or_months(text) {
+        return Err("m could be minutes or months; write `min` or `mo`".to_owned());
     }
     let time = match moment(text, here)? {
         Some(time) => Some(time),
@@ -114,13 +117,24 @@ fn time_at(text: &str, here: &Here) -> Result<i64, String> {
                 .to_owned(),
         );
     };
-    let seconds = time.as_second();
-    if seconds > here.seconds() {
-        return Err(format!(
+    past(time.as_second(), here)
+}
+
+/// Refuses a time in the future, which is seldom meant.
+fn past(seconds: i64, here: &Here) -> Result<i64, String> {
+    match seconds > here.seconds() {
+        true => Err(format!(
             "it is in the future; if that is meant, write @{seconds}, in Unix seconds"
-        ));
+        )),
+        false => Ok(seconds),
     }
-    Ok(seconds)
+}
+
+/// Whether a text is a number of `m`, alone or among other units.
+fn is_minutes_or_months(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let mut words = lower.split(|c: char| c.is_ascii_digit() || c.is_ascii_whitespace());
+    text.starts_with(|c: char| c.is_ascii_digit()) && words.any(|word| word == "m")
 }
 
 /// A number is Unix seconds, unless it looks like something else.

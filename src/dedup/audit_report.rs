@@ -199,8 +199,9 @@ impl AuditReport {
         if self.near_pairs > 0 || self.faults > 0 || !is_whole {
             return AuditVerdict::Refuted;
         }
+        let judged_none = self.kept > 0 && self.kept_unjudged == self.kept;
         match self.unchecked {
-            0 => AuditVerdict::Proven,
+            0 if !judged_none => AuditVerdict::Proven,
             _ => AuditVerdict::Open,
         }
     }

@@ -261,6 +261,13 @@ impl Dedup {
         }
     }
 
+    /// Refuses what cannot be cleaned, before anything is read.
+    fn ensure_answerable(&self) -> Result<()> {
+        self.ensure_inputs(&self.output)?;
+        self.ensure_whole_records()?;
+        self.ensure_sketches()
+    }
+
     fn ensure_whole_records(&self) -> Result<()> {
         match self.options.unit {
             Unit::Document => Ok(()),
@@ -378,9 +385,7 @@ impl Dedup {
     /// the disk, the folder takes the size of the output and some 60 bytes for each record, and their keys.
     pub fn run(&self, mut observe: impl FnMut(DedupEvent<'_>)) -> Result<DedupTotals> {
         let began = Instant::now();
-        self.ensure_inputs(&self.output)?;
-        self.ensure_whole_records()?;
-        self.ensure_sketches()?;
+        self.ensure_answerable()?;
         let mut records = self.open_inputs(&mut observe)?;
         let mut work = Work::begin(self, &records)?;
         let made = self.make_results(&mut work, &mut records, &mut observe);
@@ -395,7 +400,7 @@ impl Dedup {
             let database = work.open_records()?;
             keeping::keep(
                 &mut work,
-                &records,
+                &mut records,
                 &database,
                 &known,
                 &self.stop,
@@ -743,9 +748,7 @@ impl Dedup {
         mut observe: impl FnMut(DedupEvent<'_>),
         mut each: impl FnMut(DedupGroup) -> Result<()>,
     ) -> Result<()> {
-        self.ensure_inputs(&self.output)?;
-        self.ensure_whole_records()?;
-        self.ensure_sketches()?;
+        self.ensure_answerable()?;
         let mut stored = self.open_inputs(&mut observe)?;
         let mut kinds = Vec::new();
         for index in 0..stored.paths().len() {

@@ -43,7 +43,7 @@ pub(super) fn ensure_new(known: &Database, records: &mut StoredRecords) -> Resul
 /// here has stored, nothing is stored again.
 pub(super) fn keep(
     work: &mut Work,
-    records: &StoredRecords,
+    records: &mut StoredRecords,
     database: &Database,
     known: &Database,
     stop: &Stop,
@@ -54,6 +54,8 @@ pub(super) fn keep(
     work.state.is_being_stored = true;
     work.save()?;
     let mut removed = removed(work)?;
+    let names = records.names();
+    let mut removed_of = vec![0u64; names.len()];
     let all = snapshot.stats()?.documents;
     // What fails in the database of the work is told by whoever calls.
     let named = Error::of_file(known.path());
@@ -63,8 +65,11 @@ pub(super) fn keep(
         let Some(numbered) = NumberedKey::of_bytes(document.key()) else {
             continue;
         };
-        if removed.of(numbered.id)?.is_none() {
-            let path = &records.paths()[numbered.id.input as usize];
+        let input = numbered.id.input as usize;
+        if removed.of(numbered.id)?.is_some() {
+            removed_of[input] += 1;
+        } else {
+            let path = &records.paths()[input];
             insert(&mut txn, &document, numbered, path, own.as_mut()).map_err(&named)?;
         }
         if done % TOGETHER as u64 == 0 {
@@ -83,9 +88,14 @@ pub(super) fn keep(
             // Nothing of it is known. It is to be read when the command is mended.
             continue;
         }
-        // The numbers are those of another database.
+        // The numbers are those of another database. There, all records were stored.
         record.numbers = Numbers::default();
         record.earlier = Numbers::default();
+        let input = names.iter().position(|own| *own == name);
+        let duplicates = input.map_or(0, |input| removed_of[input]);
+        record.totals.inserted = record.totals.inserted.saturating_sub(duplicates);
+        record.totals.skipped = duplicates;
+        record.totals.duplicates = duplicates;
         txn.set_source(&Source { name, record }).map_err(&named)?;
     }
     txn.commit().map_err(&named)

@@ -1,6 +1,6 @@
 //! The layout of the output: which records go into which file, and how that is packed.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -109,16 +109,16 @@ impl Layout {
         directories: &[PathBuf],
         sources: &[Vec<u8>],
     ) -> Result<Vec<OutputFile>> {
-        let mut taken: HashMap<PathBuf, usize> = HashMap::with_capacity(self.paths.len());
+        let mut taken: HashSet<PathBuf> = HashSet::with_capacity(self.paths.len());
+        let mut read: HashSet<&[u8]> = HashSet::with_capacity(self.paths.len());
         let mut files = Vec::with_capacity(self.paths.len());
         for (index, path) in self.paths.iter().enumerate() {
-            let name = name_below(path, directories, dedup.inputs.len() > 1);
-            let before = *taken.entry(name.clone()).or_insert(index);
-            if before != index && sources[before] == sources[index] {
-                // An input that is given twice is read once.
+            if !read.insert(&sources[index]) {
+                // An input that is given twice, perhaps by a link, is read once.
                 continue;
             }
-            if before != index {
+            let name = name_below(path, directories, dedup.inputs.len() > 1);
+            if !taken.insert(name.clone()) {
                 let reason =
                     "two inputs have this name, and would get the same place in the output";
                 return Err(Error::output(&dedup.output.join(name), reason));

@@ -135,8 +135,8 @@ pub enum Error {
         /// Whether a write transaction is open.
         transaction: bool,
     },
-    /// The thread would wait for itself: it has a write transaction of this handle open, or a writer or a compaction has
-    /// called it.
+    /// The thread would wait for itself: it has a write transaction of this handle open, or a writer, a compaction or a
+    /// client has called it.
     WouldDeadlock,
     /// The writer was closed, or its thread has ended. So the submission was not done.
     WriterClosed,

@@ -65,7 +65,8 @@ impl fmt::Display for Error {
             ),
             Self::WouldDeadlock => f.write_str(
                 "this thread would wait for itself: it has a write transaction of the database open, or was called by \
-                 a writer or a compaction: end the transaction first, or use it; what was called asks another thread",
+                 a writer, a compaction or a client: end the transaction first, or use it; what was called asks another \
+                 thread",
             ),
             Self::WriterClosed => {
                 f.write_str("the writer is closed, and the submission was not done: start a new writer")

@@ -9,11 +9,12 @@ use std::io::{self, Read};
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use flate2::bufread::{DeflateDecoder, GzDecoder};
 
+use super::encoding::UTF_8_MARK;
 use super::format::{is_mostly_binary, is_no_text};
 use super::page::is_token;
 use super::rejected::Reason;
 
-/// The most times that a page may be packed.
+/// The most times that a page may be packed, or sent in chunks.
 const MOST_LAYERS: usize = 8;
 
 /// The bytes in which text shows that it is none, as many as browsers look at.
@@ -36,11 +37,16 @@ pub(super) fn decode_body<'b>(
     encodings: &[String],
     max_bytes: usize,
 ) -> Result<Cow<'b, [u8]>, Reason> {
-    let is_chunked = transfer.iter().any(|word| word.contains("chunked"));
-    let mut page = match joined_chunks(sent, is_chunked) {
-        Some(joined) => Cow::Owned(joined),
-        None => Cow::Borrowed(sent),
-    };
+    let mut is_chunked = transfer.iter().any(|word| word.contains("chunked"));
+    let mut page = Cow::Borrowed(sent);
+    for _ in 0..MOST_LAYERS {
+        let Some(joined) = joined_chunks(&page, is_chunked) else {
+            break;
+        };
+        page = Cow::Owned(joined);
+        // Some servers, or a proxy before them, send chunks in chunks.
+        is_chunked = false;
+    }
     let mut declared = Vec::new();
     for word in encodings.iter().chain(transfer) {
         declared.extend(Packed::from_word(word));
@@ -114,6 +120,11 @@ fn unpacked(
     declared: &[Packed],
     max_bytes: usize,
 ) -> Result<Option<(Packed, Vec<u8>)>, Reason> {
+    // A script may write its own mark before what is packed.
+    let bytes = match bytes.strip_prefix(UTF_8_MARK) {
+        Some(rest) if detect(rest).is_some() => rest,
+        _ => bytes,
+    };
     if let Some(packed) = detect(bytes) {
         let attempt = Attempt::new(packed, bytes, max_bytes)?;
         let is_unharmed = attempt.damage.is_none();
@@ -400,7 +411,12 @@ fn is_chunk_end(bytes: &[u8], at: usize) -> bool {
 
 /// Whether bytes begin as a page does, packed or not.
 fn begins_page(bytes: &[u8]) -> bool {
-    is_binary(bytes) || detect(bytes).is_some() || bytes.trim_ascii_start().starts_with(b"<")
+    let is_wide = matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
+    let text = bytes.strip_prefix(UTF_8_MARK).unwrap_or(bytes);
+    is_wide
+        || is_binary(bytes)
+        || detect(text).is_some()
+        || text.trim_ascii_start().starts_with(b"<")
 }
 
 #[cfg(test)]
@@ -500,6 +516,23 @@ mod tests {
                 "{sent:?}"
             );
         }
+    }
+
+    #[test]
+    fn chunks_in_chunks_are_joined() {
+        let inner = "6\r\n<p>one\r\n4\r\n two\r\n0\r\n\r\n";
+        let outer = format!("{:x}\r\n{inner}\r\n0\r\n\r\n", inner.len());
+        assert_eq!(
+            page_of(CHUNKED, outer.as_bytes()),
+            Ok(b"<p>one two".to_vec())
+        );
+        // A page that only looks so.
+        let page = "<p>6\r\nof them";
+        let once = format!("{:x}\r\n{page}\r\n0\r\n\r\n", page.len());
+        assert_eq!(
+            page_of(CHUNKED, once.as_bytes()),
+            Ok(page.as_bytes().to_vec())
+        );
     }
 
     #[test]

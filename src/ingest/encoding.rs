@@ -64,14 +64,36 @@ pub(super) fn decoded(
             misfits: None,
         });
     }
-    best_candidate(bytes, [said, inside], utf_8)
+    let named = match inside {
+        Some(encoding) if is_by_default(said) && is_of_letters(bytes, encoding) => [inside, said],
+        _ => [said, inside],
+    };
+    best_candidate(bytes, named, utf_8)
+}
+
+/// Whether an encoding is one that servers name without having looked at the page, and to which all bytes fit.
+fn is_by_default(said: Option<&'static Encoding>) -> bool {
+    said == Some(WINDOWS_1252)
+}
+
+/// Whether the letters of some bytes speak for an encoding, which is not that of Western Europe.
+fn is_of_letters(bytes: &[u8], encoding: &'static Encoding) -> bool {
+    if encoding == WINDOWS_1252 || bytes.is_ascii() {
+        return false;
+    }
+    let decoded = Decoded::new(encoding, bytes);
+    // Several encodings are one to a text, such as GBK and gb18030.
+    decoded.fits(Strictness::Controls) && {
+        let guess = guessed(bytes);
+        guess == encoding || Decoded::new(guess, bytes).text == decoded.text
+    }
 }
 
 /// The text in the first of the encodings that fits, then in UTF-8, then in the one that is guessed. A character of
 /// control where text has none does not fit either, unless nothing fits better.
 fn best_candidate(
     bytes: &[u8],
-    said: [Option<&'static Encoding>; 2],
+    names: [Option<&'static Encoding>; 2],
     utf_8: Decoded,
 ) -> Result<String, Reason> {
     /// What is guessed takes long, so it comes last.
@@ -82,7 +104,7 @@ fn best_candidate(
     let mut tried: Vec<(&'static Encoding, Decoded)> = Vec::new();
     let is_likely_utf_8 = utf_8.others >= 2 && utf_8.errors * 2 <= utf_8.others;
     let mut utf_8 = Some(utf_8);
-    let named = [said[0], said[1], Some(UTF_8)].map(Candidate::Named);
+    let named = [names[0], names[1], Some(UTF_8)].map(Candidate::Named);
     for candidate in named.into_iter().chain([Candidate::Guessed]) {
         let encoding = match candidate {
             Candidate::Named(Some(encoding)) => encoding,

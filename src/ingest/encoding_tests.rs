@@ -403,6 +403,24 @@ fn a_bad_byte_costs_one_character_however_short_the_page_is() {
 }
 
 /// What stopped being decoded for its many errors was taken for the whole text.
+/// Servers name the encoding of Western Europe without having looked at the page.
+#[test]
+fn what_the_letters_and_the_page_say_counts_more_than_the_default_of_a_server() {
+    for (label, text) in TEXTS {
+        let page = page_of(&format!("<meta charset={label}>"), &encoded(label, text));
+        for server in ["iso-8859-1", "windows-1252"] {
+            let read = html(&format!("text/html; charset={server}"), &page);
+            assert!(read.contains(text), "{label}, {server}: {read}");
+        }
+    }
+    let german = "Der Rat hat beschlossen, die alte Brücke für ein Jahr zu schließen.";
+    let page = page_of(
+        "<meta charset=windows-1251>",
+        &encoded("windows-1252", german),
+    );
+    assert!(html("text/html; charset=iso-8859-1", &page).contains("Brücke"));
+}
+
 #[test]
 fn no_text_ends_where_it_is_found_not_to_fit() {
     let words = "駅前の図書館は来月から夜九時まで開館し、学生や勤め帰りの人が本を借りられる";

@@ -13,6 +13,7 @@ use std::path::Path;
 use encoding_rs::Encoding;
 
 use super::encoding::{UTF_8_MARK, wide_without_mark};
+use super::unpacked::begins_archive;
 use super::unreadable::{kind_of_mail, kind_of_many};
 use crate::error::{Error, Result};
 
@@ -150,7 +151,7 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
         let reason = "is a web archive of the old format ARC, which is not read; turn it into WARC";
         return Err(Error::input(path, reason));
     }
-    if beginning.starts_with(b"WARC/") || name.ends_with(".warc") {
+    if begins_archive(beginning) || name.ends_with(".warc") {
         return Ok(InputFormat::Warc);
     }
     let is_page = name_ends(&name, HTML_NAMES) || name_ends(&name, XHTML_NAMES);
@@ -332,8 +333,21 @@ fn beginning_of(bytes: &[u8]) -> Cow<'_, [u8]> {
 /// Whether bytes that are said to be text are none: more than one in fifty stands in no text. HTML may have some, such
 /// as a stray NUL, which browsers pass over.
 pub(super) fn is_mostly_binary(bytes: &[u8]) -> bool {
-    if Encoding::for_bom(bytes).is_some() || wide_without_mark(bytes).is_some() {
+    let bytes = bytes.strip_prefix(UTF_8_MARK).unwrap_or(bytes);
+    if wide_without_mark(bytes).is_some() {
         return false;
+    }
+    if let Some((encoding, _)) = Encoding::for_bom(bytes) {
+        // Of the last character, half may be cut off.
+        let text = encoding.decode(&bytes[..bytes.len() & !1]).0;
+        let (mut all, mut odd) = (0, 0);
+        for c in text.chars() {
+            all += 1;
+            odd += usize::from(
+                c == char::REPLACEMENT_CHARACTER || u8::try_from(c).is_ok_and(is_no_text),
+            );
+        }
+        return odd * 50 > all;
     }
     bytes.iter().filter(|&&byte| is_no_text(byte)).count() * 50 > bytes.len()
 }

@@ -312,7 +312,11 @@ impl fmt::Display for Reason {
                 }
             }
             Self::NoSeconds { name, number } => {
-                let (meaning, written) = other_meaning(*number).unwrap_or(("no time", String::new()));
+                let (meaning, mut written) = other_meaning(*number).unwrap_or(("no time", String::new()));
+                // Of a time of a record, the day alone is none.
+                if !written.ends_with('Z') {
+                    written += "T00:00:00Z";
+                }
                 write!(
                     f,
                     "field `{name}`: {number} could be {meaning}; write \"{written}\", or Unix seconds; if it means \

@@ -8,7 +8,9 @@ use std::mem;
 
 use flate2::bufread::GzDecoder;
 
+use super::encoding::UTF_8_MARK;
 use super::stored_bytes::{Stored, StoredBytes};
+use super::unreadable::kind_of;
 use super::zstd_frame::{Frame, lacks_dictionary, read_dictionary};
 
 /// The bytes of an input, unpacked. A packed input may have many parts, each of which is unpacked on its own.
@@ -118,9 +120,12 @@ impl Unpacked {
     /// so nor as one that is not packed, its beginning is damaged.
     pub(super) fn of_packed_archive(mut self) -> io::Result<Self> {
         if let Part::Plain(stored) = &mut self.part {
-            let beginning = stored.peek(5)?;
-            if beginning.is_empty() || beginning.starts_with(b"WARC/") {
+            let beginning = stored.peek(512)?;
+            if beginning.is_empty() || begins_archive(beginning) {
                 return Ok(self);
+            }
+            if let Some(kind) = kind_of(beginning) {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, kind));
             }
             self.packing = Packing::Gzip;
             self.part.end();
@@ -564,6 +569,16 @@ fn is_skippable_frame(bytes: &[u8]) -> bool {
 /// line ends and spaces.
 pub(super) fn is_padding(byte: u8) -> bool {
     byte == 0 || byte.is_ascii_whitespace()
+}
+
+/// Whether a web archive begins here, perhaps behind what archives have between records.
+pub(super) fn begins_archive(beginning: &[u8]) -> bool {
+    let beginning = beginning.strip_prefix(UTF_8_MARK).unwrap_or(beginning);
+    let mut rest = beginning
+        .iter()
+        .copied()
+        .skip_while(|&byte| is_padding(byte));
+    b"WARC/".iter().all(|&byte| rest.next() == Some(byte))
 }
 
 impl Part {

@@ -15,6 +15,7 @@ use std::io::{self, BufRead as _, Write};
 use super::input::RawContent;
 use super::rejected::Offset;
 use super::unpacked::{FirstRecords, Unpacked, is_padding};
+use super::warc_page::WarcPage;
 
 /// The most bytes of a header. Those of records have some hundred.
 const MOST_HEADER_BYTES: usize = 64 << 10;
@@ -430,7 +431,9 @@ impl<'c> Cutter<'c> {
     fn look(&mut self, least: usize) -> io::Result<&[u8]> {
         if self.is_at_part {
             let length = self.content.look_in_part(least)?;
-            if length >= least || self.packs_each() || self.is_bounded(length) {
+            // A record that is longer may have several parts.
+            let is_whole = length + 1 >= least && self.packs_each();
+            if length >= least || is_whole || self.is_bounded(length) {
                 return Ok(&self.content.buffered()[..length]);
             }
             self.is_at_part = false;
@@ -478,8 +481,11 @@ impl<'c> Cutter<'c> {
             };
             return self.broken(header, reason);
         };
-        let may_hold_page = parsed.may_hold_page();
+        let mut may_hold_page = parsed.may_hold_page();
         if length > self.most as u64 {
+            // A film is no page that is too long.
+            let beginning = self.look(header + MOST_HEADER_BYTES)?;
+            may_hold_page &= !matches!(WarcPage::new(beginning), Ok(None));
             return Ok(match self.pass_over_long(header, length)? {
                 Some(broken) => broken,
                 None if may_hold_page => RawContent::TooLong(length),

@@ -13,77 +13,115 @@ use super::parsed::{Parsed, parse_rfc3339, seconds_in_utc};
 use super::rejected::Reason;
 use super::warc::WarcHeader;
 
+/// A record that may be a page, as its two heads say.
+pub(super) struct WarcPage<'b> {
+    header: WarcHeader<'b>,
+    address: Vec<u8>,
+    head: Head<'b>,
+    said: Said,
+    /// What the server sent as the page.
+    sent: &'b [u8],
+}
+
 /// What a record of a web archive brings, with its time if that is wanted. `None` if it is no page.
 pub(super) fn parse_warc(
     record: &[u8],
     most_bytes: usize,
     times: bool,
 ) -> Result<Option<Parsed>, Reason> {
-    let (header, body) = WarcHeader::split(record);
-    let address = header.get("WARC-Target-URI").unwrap_or_default();
-    let address = match &*address {
-        // Old writers put it in angle brackets.
-        [b'<', address @ .., b'>'] | address => address,
-    };
-    if is_of_crawler(address) {
+    let Some(page) = WarcPage::new(record)? else {
         return Ok(None);
-    }
-    let own_type = header.text("Content-Type").unwrap_or_default();
-    let is_http = own_type.contains("application/http") || header.is_of_type("response");
-    let split = if is_http { Head::split(body) } else { None };
-    let (head, sent) = match split {
-        Some((head, _)) if (200..300).contains(&head.status) && head.has_page => {
+    };
+    page.parse(most_bytes, times)
+}
+
+impl<'b> WarcPage<'b> {
+    /// The page of a record, of which the beginning is enough. `None` if it is no page.
+    pub(super) fn new(record: &'b [u8]) -> Result<Option<Self>, Reason> {
+        let (header, body) = WarcHeader::split(record);
+        let address = header.get("WARC-Target-URI").unwrap_or_default();
+        let address = match &*address {
+            // Old writers put it in angle brackets.
+            [b'<', address @ .., b'>'] | address => address.to_vec(),
+        };
+        if is_of_crawler(&address) {
+            return Ok(None);
+        }
+        if header.get("WARC-Segment-Number").is_some() {
             return Err(Reason::Warc {
-                problem: "no blank line ends its HTTP head, so where its page begins is not known"
+                problem: "it is one of several segments of a page, and segments are not joined"
                     .to_owned(),
             });
         }
-        // It would take the place of the whole page.
-        Some((head, _)) if head.has_part() => return Ok(None),
-        Some((head, sent)) if (200..300).contains(&head.status) => (head, sent),
-        Some(_) => return Ok(None),
-        None if own_type.contains("application/http") && is_of_http(body) => {
-            return Err(Reason::Warc {
-                problem: "its HTTP head has no status".to_owned(),
-            });
+        let own_type = header.text("Content-Type").unwrap_or_default();
+        let is_http = own_type.contains("application/http") || header.is_of_type("response");
+        let split = if is_http { Head::split(body) } else { None };
+        let (head, sent) = match split {
+            Some((head, _)) if (200..300).contains(&head.status) && head.has_page => {
+                return Err(Reason::Warc {
+                    problem:
+                        "no blank line ends its HTTP head, so where its page begins is not known"
+                            .to_owned(),
+                });
+            }
+            // It would take the place of the whole page.
+            Some((head, _)) if head.has_part() => return Ok(None),
+            Some((head, sent)) if (200..300).contains(&head.status) => {
+                let sent = before_next_answer(&head, sent);
+                (head, sent)
+            }
+            Some(_) => return Ok(None),
+            None if own_type.contains("application/http") && is_of_http(body) => {
+                return Err(Reason::Warc {
+                    problem: "its HTTP head has no status".to_owned(),
+                });
+            }
+            // A file that was archived as it is, or a response whose head was not kept.
+            None => (Head::default(), body),
+        };
+        let said = said_of(&header, &head, &own_type);
+        Ok(said.is_page().then_some(Self {
+            header,
+            address,
+            head,
+            said,
+            sent,
+        }))
+    }
+
+    fn parse(self, most_bytes: usize, times: bool) -> Result<Option<Parsed>, Reason> {
+        let page = body::decode_body(
+            self.sent,
+            &self.head.words("transfer-encoding"),
+            &self.head.words("content-encoding"),
+            most_bytes,
+        )?;
+        // An answer to HEAD has the head of a page, 204 says that there is none, and a server may have gone before it sent
+        // any. The page of the address stays.
+        if page.trim_ascii().is_empty() {
+            return Ok(None);
         }
-        // A file that was archived as it is, or a response whose head was not kept.
-        None => (Head::default(), body),
-    };
-    let said = said_of(&header, &head, &own_type);
-    if !said.is_page() {
-        return Ok(None);
+        let Some(content) = page::content(&page, &self.said)? else {
+            return Ok(None);
+        };
+        let seen = if times {
+            seen_at(&self.header, &self.head)?
+        } else {
+            None
+        };
+        let key = (!self.address.is_empty()).then_some(self.address);
+        Ok(Some(Parsed {
+            seen,
+            ..Parsed::new(key, content)
+        }))
     }
-    let page = body::decode_body(
-        sent,
-        &head.words("transfer-encoding"),
-        &head.words("content-encoding"),
-        most_bytes,
-    )?;
-    // An answer to HEAD has the head of a page, and 204 says that there is none. The page of the address stays.
-    if page.is_empty() && head.status > 0 {
-        return Ok(None);
-    }
-    let Some(content) = page::content(&page, &said)? else {
-        return Ok(None);
-    };
-    let key = (!address.is_empty()).then(|| address.to_vec());
-    let seen = if times {
-        seen_at(&header, &head)?
-    } else {
-        None
-    };
-    Ok(Some(Parsed {
-        seen,
-        ..Parsed::new(key, content)
-    }))
 }
 
 /// Whether an address is that of something a crawler notes of its work: an answer about a name, a log, or what a
 /// browser made of a page that is in the archive too. Heritrix writes `dns:` and `whois:`, wget and others
-/// `metadata:`, Browsertrix, wpull and the UK Web Archive names of their own.
+/// `metadata:`, Browsertrix, wpull, Scoop and the UK Web Archive names of their own.
 fn is_of_crawler(address: &[u8]) -> bool {
-    let schemes: [&[u8]; 8] = [
+    let beginnings: [&[u8]; 12] = [
         b"dns:",
         b"whois:",
         b"metadata:",
@@ -92,16 +130,53 @@ fn is_of_crawler(address: &[u8]) -> bool {
         b"urn:pageinfo:",
         b"urn:x-wpull:",
         b"onreadydom:",
+        b"imagemap:",
+        b"file:///dom-snapshot.html",
+        b"file:///provenance-summary.html",
+        b"file:///video-extracted-summary.html",
     ];
-    schemes.iter().any(|scheme| {
-        let beginning = address.get(..scheme.len());
-        beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(scheme))
+    beginnings.iter().any(|known| {
+        let beginning = address.get(..known.len());
+        beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(known))
     })
 }
 
-/// Whether bytes begin as a head of HTTP does, perhaps behind line ends.
+/// Whether bytes begin as a head of HTTP does, perhaps behind line ends: with its name, or with two fields and a blank
+/// line, before which there may be another line.
 fn is_of_http(body: &[u8]) -> bool {
-    body.trim_ascii_start().starts_with(b"HTTP/")
+    let mut rest = body.trim_ascii_start();
+    let name = rest.get(..5).unwrap_or_default();
+    let mut fields = 0;
+    let mut is_first = true;
+    while !rest.is_empty() {
+        let (line, behind) = split_line(rest);
+        if line.trim_ascii().is_empty() {
+            break;
+        }
+        let name = memchr::memchr(b':', line).map(|colon| &line[..colon]);
+        match name.is_some_and(is_token) {
+            true => fields += 1,
+            false if is_first || matches!(line[0], b' ' | b'\t') => {}
+            false => {
+                fields = 0;
+                break;
+            }
+        }
+        is_first = false;
+        rest = behind;
+    }
+    name.eq_ignore_ascii_case(b"HTTP/") || fields >= 2 && !rest.is_empty()
+}
+
+/// The body of this answer, if another answer is behind it. The length that a server states is else not looked at, since
+/// many archives have it as it was before unpacking.
+fn before_next_answer<'b>(head: &Head<'_>, sent: &'b [u8]) -> &'b [u8] {
+    let lengths = head.values("content-length");
+    let mut parts = lengths.filter_map(|length| sent.split_at_checked(length.trim().parse().ok()?));
+    match parts.next() {
+        Some((body, next)) if status_of(split_line(next.trim_ascii_start()).0).is_some() => body,
+        _ => sent,
+    }
 }
 
 /// What is said of the type of a page: by the server, and by who archived it.
@@ -247,8 +322,10 @@ struct Head<'b> {
     fields: Vec<(&'b [u8], Cow<'b, [u8]>)>,
     /// Whether the last line was such a field.
     is_in_field: bool,
-    /// Whether no blank line ends it, and what looks like a page stands among its lines.
+    /// Whether no blank line ends it, and what looks like a page stands among its lines. Or a page begins with one of
+    /// its lines.
     has_page: bool,
+    begins_page: bool,
 }
 
 impl<'b> Head<'b> {
@@ -269,7 +346,8 @@ impl<'b> Head<'b> {
 
     /// The fields that are kept, and the most of them, and of the words of a list. A head of millions is no head of a
     /// page.
-    const NAMES: [&'static str; 5] = [
+    const NAMES: [&'static str; 6] = [
+        "content-length",
         "content-range",
         "content-type",
         "content-encoding",
@@ -285,6 +363,7 @@ impl<'b> Head<'b> {
             fields: Vec::new(),
             is_in_field: false,
             has_page: false,
+            begins_page: false,
         };
         // Its lines end in carriage returns alone.
         let is_one_line = line.trim_ascii().contains(&b'\r');
@@ -293,7 +372,7 @@ impl<'b> Head<'b> {
             rest = behind;
             // Some servers write white space there, or two carriage returns.
             if line.trim_ascii().is_empty() {
-                head.has_page = false;
+                head.has_page = head.begins_page;
                 break;
             }
             head.add(line);
@@ -313,6 +392,11 @@ impl<'b> Head<'b> {
             }
             return;
         }
+        let beginning: [&[u8]; 5] = [b"<!doctype", b"<html", b"<head", b"<body", b"<?xml"];
+        self.begins_page |= beginning.iter().any(|tag| {
+            let beginning = line.get(..tag.len());
+            beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(tag))
+        });
         let colon = memchr::memchr(b':', line);
         let name = line[..colon.unwrap_or(line.len())].trim_ascii();
         self.has_page |= line.contains(&b'<') && !is_token(name);
@@ -371,18 +455,26 @@ fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
     (line.strip_suffix(b"\r").unwrap_or(line), rest)
 }
 
-/// The status in the first line of a head. `None` if this is none: the name and the version of HTTP, spaces, and three
-/// digits, or the zero that some browsers have for a response without a status.
+/// The status in the first line of a head. `None` if this is none: the name of HTTP and its version, which some servers
+/// leave out, spaces, and three digits, or the zero that some browsers have for a response without a status.
 fn status_of(line: &[u8]) -> Option<u16> {
-    let (name, rest) = line.split_at_checked(5)?;
-    if !name.eq_ignore_ascii_case(b"HTTP/") {
+    let (name, rest) = line.split_at_checked(4)?;
+    if !name.eq_ignore_ascii_case(b"HTTP") {
         return None;
     }
-    let version = rest
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit() || **byte == b'.')
-        .count();
-    let behind = &rest[version..];
+    let behind = match rest {
+        [b'/', rest @ ..] => {
+            let version = rest
+                .iter()
+                .take_while(|byte| byte.is_ascii_digit() || **byte == b'.')
+                .count();
+            if version == 0 {
+                return None;
+            }
+            &rest[version..]
+        }
+        _ => rest,
+    };
     let status = behind.trim_ascii_start();
     let is_apart = status.len() < behind.len();
     let digits = status
@@ -390,8 +482,12 @@ fn status_of(line: &[u8]) -> Option<u16> {
         .take_while(|byte| byte.is_ascii_digit())
         .count();
     let status = &status[..digits];
-    if version == 0 || !is_apart || digits != 3 && status != b"0" {
+    if !is_apart || digits != 3 && status != b"0" {
         return None;
+    }
+    // Browsertrix had this for a page that a worker of its service has brought.
+    if status == b"0" && line.trim_ascii_end().ends_with(b" OK") {
+        return Some(200);
     }
     std::str::from_utf8(status).ok()?.parse().ok()
 }
@@ -504,6 +600,8 @@ mod tests {
             "http/1.1 200 ok",
             "HTTP/1.0\t200",
             "HTTP/1. 200 \u{440}",
+            "HTTP 200 OK",
+            "HTTP/1.1 0 OK",
         ] {
             for end in ["\r\n", "\n"] {
                 let text = format!("{line}{end}Content-Type: text/html{end}{end}page");
@@ -521,12 +619,95 @@ mod tests {
             "HTTP/1.1 20",
             "HTTP/1.10",
             "HTTP/1.1",
+            "HTTPS 200",
             "HTTP",
             "",
             "<p>",
         ] {
             assert_eq!(split(line.as_bytes()), None, "{line}");
         }
+    }
+
+    /// A record with these fields, and this block.
+    fn parse(fields: &str, block: &str) -> Result<Option<Parsed>, String> {
+        let record = format!(
+            "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.test/\r\n\
+             Content-Type: application/http\r\n{fields}\r\n{block}"
+        );
+        parse_warc(record.as_bytes(), 1 << 20, false).map_err(|reason| reason.to_string())
+    }
+
+    #[test]
+    fn an_answer_ends_where_the_next_one_begins() {
+        let page_of = |length: usize, behind: &str| {
+            let block = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\nthe page{behind}"
+            );
+            let parsed = parse("", &block)
+                .expect("it can be read")
+                .expect("it is a page");
+            format!("{:?}", parsed.content)
+        };
+        let alone = page_of(8, "");
+        for next in [
+            "HTTP/1.1 304 Not Modified\r\n\r\n",
+            "\r\nHTTP/1.1 200 OK\r\n\r\nanother",
+        ] {
+            assert_eq!(page_of(8, next), alone);
+        }
+        // Archives have the length of what was packed, and a page may speak of answers.
+        for other in [page_of(4, ""), page_of(4_000, "")] {
+            assert_eq!(other, alone);
+        }
+        assert!(page_of(8, " and more").contains("and more"));
+        assert!(page_of(4, "HTTP/1.1 200 OK").contains("200 OK"));
+    }
+
+    #[test]
+    fn an_empty_record_takes_the_place_of_no_page() {
+        for block in [
+            "",
+            "\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n\r\n",
+        ] {
+            assert_eq!(parse("", block), Ok(None), "{block:?}");
+        }
+    }
+
+    #[test]
+    fn a_head_without_a_status_is_no_page() {
+        for line in [
+            "HTTPS/1.1 200 OK",
+            "ICY 200 OK",
+            "http/1.1 OK",
+            "\u{feff}HTTP/1.1 200 OK",
+            "\0HTTP/1.1 200 OK",
+        ] {
+            let block =
+                format!("{line}\r\nDate: today\r\nContent-Type: text/html\r\n\r\n<p>a page");
+            let refused = parse("", &block);
+            assert!(
+                refused.is_err_and(|reason| reason.contains("no status")),
+                "{line}"
+            );
+        }
+        let page = "Note: this\r\nis a page\r\n\r\nof words";
+        assert!(parse("", page).is_ok_and(|parsed| parsed.is_some()));
+    }
+
+    #[test]
+    fn a_page_among_the_lines_of_a_head_is_told_where_it_has_blank_lines() {
+        let block =
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n<HTML><body><p>one</p>\n\n<p>two";
+        assert!(parse("", block).is_err_and(|reason| reason.contains("no blank line")));
+    }
+
+    #[test]
+    fn a_segment_of_a_page_is_no_page() {
+        let block = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>the first half";
+        let refused = parse("WARC-Segment-Number: 1\r\n", block);
+        assert!(refused.is_err_and(|reason| reason.contains("segments are not joined")));
+        assert!(parse("", block).is_ok_and(|parsed| parsed.is_some()));
     }
 
     #[test]

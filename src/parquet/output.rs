@@ -59,7 +59,13 @@ impl Output {
         if path.is_dir() {
             return Err(Error::io(&path)(io::ErrorKind::IsADirectory.into()));
         }
-        let file = NewFile::create(directory_of(&path)?)?;
+        let (path, file) = match existing {
+            Existing::Replace => NewFile::in_place_of(&path)?,
+            Existing::Refuse => {
+                let file = NewFile::create(directory_of(&path)?)?;
+                (path, file)
+            }
+        };
         // The schema of Arrow would only repeat that of Parquet.
         let options = ArrowWriterOptions::new()
             .with_properties(properties)

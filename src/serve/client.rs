@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -44,6 +44,8 @@ const MOST_WAITING: usize = 20_000;
 const MOST_WAITING_BYTES: usize = 64 << 20;
 /// With so many bytes to send, they are sent, also if more come.
 const MOST_UNSENT: usize = 64 << 10;
+/// After so many submissions, answers are taken that have come.
+const TAKEN_TOGETHER: usize = 64;
 /// So many bytes of answers are read before they are given to those who wait.
 const MOST_INCOMING: usize = 1 << 20;
 /// How often the connection may be lost without an answer in between.
@@ -156,10 +158,10 @@ impl Client {
             waiting_bytes: 0,
             lost: 0,
             heard: Instant::now(),
-            is_driven: false,
+            driver: None,
             is_closed: false,
             started,
-            search_end: None,
+            search: None,
         };
         Ok(Self {
             shared: Arc::new(Shared {
@@ -504,12 +506,19 @@ struct State {
     lost: u32,
     /// When anything was received last, or sent after everything had been answered.
     heard: Instant,
-    /// Whether a thread sends and receives for all.
-    is_driven: bool,
+    /// The thread that sends and receives for all.
+    driver: Option<ThreadId>,
     is_closed: bool,
     started: Option<Started>,
-    /// Until when somebody is looked for who serves, while nobody is connected.
-    search_end: Option<Instant>,
+    /// The search for somebody who serves, while nobody is connected.
+    search: Option<Search>,
+}
+
+/// A search for somebody who serves. It goes on while somebody waits.
+#[derive(Clone, Copy)]
+struct Search {
+    end: Instant,
+    tried: Instant,
 }
 
 struct Waiting {
@@ -525,19 +534,24 @@ impl State {
 
     /// The connection is of no use any more. What was not answered stays.
     fn lose(&mut self) {
+        self.clear();
+        self.lost += 1;
+    }
+
+    /// Leaves nothing of a connection.
+    fn clear(&mut self) {
         self.stream = None;
         self.outgoing.clear();
         self.sent = 0;
         self.incoming.clear();
         self.scan = AnswerScan::default();
-        self.lost += 1;
     }
 
     /// Answers everybody by an error.
     fn fail(&mut self, error: &Error) {
         self.lose();
         self.lost = 0;
-        self.search_end = None;
+        self.search = None;
         self.waiting_bytes = 0;
         for waiting in self.waiting.drain(..) {
             *waiting.place.lock() = Some(Err(error.clone()));
@@ -546,8 +560,9 @@ impl State {
 
     /// Takes a new connection, by which everything that was not answered is sent again.
     fn take(&mut self, stream: Arc<Kept<UnixStream>>) {
+        self.clear();
         self.stream = Some(stream);
-        self.search_end = None;
+        self.search = None;
         self.heard = Instant::now();
         for waiting in &self.waiting {
             self.outgoing.extend_from_slice(&waiting.request);
@@ -560,20 +575,28 @@ impl State {
             return;
         };
         if send_more(&stream, &mut self.outgoing, &mut self.sent).is_err() {
-            self.lose();
+            // Whoever ended the connection may have answered before. What is no answer is not wanted any more.
+            while self.receive().is_ok_and(|has_more| has_more) {}
+            if self.stream.is_some() {
+                self.lose();
+            }
         }
     }
 
-    /// Receives what has come, and gives it to those who wait. Says so if it is no answer.
-    fn receive(&mut self) -> Result<(), String> {
+    /// Receives what has come, and gives it to those who wait. Says so if it is no answer, and whether there may be more.
+    fn receive(&mut self) -> Result<bool, String> {
         let Some(stream) = self.stream.clone() else {
-            return Ok(());
+            return Ok(false);
         };
+        let mut has_more = false;
         let is_lost = loop {
             match receive_some(&stream, &mut self.incoming) {
                 Ok((0, _)) => break true,
                 Ok((_, true)) if self.incoming.len() < MOST_INCOMING => {}
-                Ok(_) => break false,
+                Ok((_, is_full)) => {
+                    has_more = is_full;
+                    break false;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => break error.kind() != io::ErrorKind::WouldBlock,
             }
@@ -582,7 +605,7 @@ impl State {
         if is_lost {
             self.lose();
         }
-        Ok(())
+        Ok(has_more)
     }
 
     fn give_answers(&mut self) -> Result<(), String> {
@@ -626,6 +649,10 @@ impl Shared {
         if at_once || state.outgoing.len() - state.sent >= MOST_UNSENT {
             state.send();
         }
+        // Who submits and does not wait reads all the same. Otherwise a server would have to keep its answers.
+        if state.waiting.len().is_multiple_of(TAKEN_TOGETHER) {
+            self.receive(&mut state);
+        }
         if state.stream.is_none() {
             // Whoever serves now gets it, whether anybody waits for the answer or not. If nobody does, who waits looks
             // on.
@@ -647,17 +674,22 @@ impl Shared {
     ) -> Result<bool> {
         let mut looked = Instant::now();
         let mut is_over = false;
+        // Whoever is asked whether to stop may use the client, but not while that waits for the answer.
+        let would_wait_for_itself = state.driver == Some(thread::current().id());
         loop {
             if is_done(state) {
                 return Ok(true);
             }
             let now = Instant::now();
             if end.is_some_and(|end| now >= end) {
-                // Who does not wait takes what has come.
-                if is_over || state.is_driven || state.stream.is_none() {
+                // Who does not wait takes what has come, or tries once to connect.
+                if is_over || state.driver.is_some() {
                     return Ok(false);
                 }
                 is_over = true;
+            }
+            if would_wait_for_itself {
+                return Err(Error::WouldDeadlock);
             }
             let look = looked + LOOK;
             if end.is_none() && now >= look {
@@ -668,7 +700,7 @@ impl Shared {
                 }
                 continue;
             }
-            if state.is_driven {
+            if state.driver.is_some() {
                 let look = now + LOOK;
                 self.changed
                     .wait_until(state, end.map_or(look, |end| end.min(look)));
@@ -689,7 +721,7 @@ impl Shared {
     /// Finds somebody who serves if there is nobody. Then sends and receives something, or waits a moment.
     fn step(&self, state: &mut MutexGuard<'_, State>, end: Option<Instant>) -> Result<()> {
         if state.stream.is_none() {
-            return self.find_server_again(state);
+            return self.find_server_again(state, end);
         }
         state.send();
         let Some(stream) = state.stream.clone() else {
@@ -704,18 +736,28 @@ impl Shared {
         let events = MutexGuard::unlocked(state, || wait_for(&stream, what, Some(most)));
         if events.is_ok_and(|events| !events.is_empty()) {
             // Another thread may have lost the connection meanwhile, which is no matter.
-            if let Err(reason) = state.receive() {
-                let error = self.odd_answer(&reason);
-                state.fail(&error);
-            }
+            self.receive(state);
         } else if state.heard.elapsed() >= self.options.timeout {
             return self.probe(state);
         }
         Ok(())
     }
 
-    /// Tries once to connect anew. So who waits only for a while, or looks for signals, is not kept by a long search.
-    fn find_server_again(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
+    /// Takes what has come. If that is no answer, all get an error.
+    fn receive(&self, state: &mut State) {
+        if let Err(reason) = state.receive() {
+            let error = self.odd_answer(&reason);
+            state.fail(&error);
+        }
+    }
+
+    /// Tries once to connect anew, up to `end`. So who waits only for a while, or looks for signals, is not kept by a
+    /// long search.
+    fn find_server_again(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        end: Option<Instant>,
+    ) -> Result<()> {
         if state.lost > MOST_LOST {
             let times = state.lost;
             let reason = format!("whoever serves it has ended {times} times before an answer came");
@@ -724,10 +766,17 @@ impl Shared {
             return Ok(());
         }
         let now = Instant::now();
-        let end = *state.search_end.get_or_insert(now + self.options.timeout);
+        let most = end.map_or(LONGEST_TRY, |end| end.saturating_duration_since(now));
+        let most = most.clamp(LOOK, LONGEST_TRY);
+        // A search that nobody has gone on with is over.
+        let before = state
+            .search
+            .filter(|search| now < search.tried + 2 * LONGEST_TRY);
+        let end = before.map_or(now + self.options.timeout, |search| search.end);
+        state.search = Some(Search { end, tried: now });
         let mut started = state.started.take();
         let tried = MutexGuard::unlocked(state, || {
-            let end = end.min(now + LONGEST_TRY);
+            let end = end.min(now + most);
             let known = Some(&self.info);
             let tried = find_server_once(&self.database, &self.options, known, &mut started, end);
             if let Err(Unserved::ForNow(_)) = tried {
@@ -786,9 +835,10 @@ impl Shared {
     fn close(&self) -> Result<()> {
         let mut state = self.state.lock();
         state.is_closed = true;
-        let answered = self.drive(&mut state, |state| state.waiting.is_empty(), None);
-        state.stream = None;
-        answered.map(drop)
+        // Who is interrupted leaves the connection to those who wait for their answers.
+        self.drive(&mut state, |state| state.waiting.is_empty(), None)?;
+        state.clear();
+        Ok(())
     }
 }
 
@@ -800,14 +850,14 @@ struct Driving<'d, 's> {
 
 impl<'d, 's> Driving<'d, 's> {
     fn begin(state: &'d mut MutexGuard<'s, State>, changed: &'d Condvar) -> Self {
-        state.is_driven = true;
+        state.driver = Some(thread::current().id());
         Self { state, changed }
     }
 }
 
 impl Drop for Driving<'_, '_> {
     fn drop(&mut self) {
-        self.state.is_driven = false;
+        self.state.driver = None;
         self.changed.notify_all();
     }
 }

@@ -449,8 +449,10 @@ impl<'s> RespSession<'s> {
             what |= PollFlags::OUT;
         }
         loop {
+            // What it may still read costs little, and its submissions would be sent again by another connection.
+            let is_in_the_way = unsent >= MOST_UNSENT || unsent > 0 && self.sessions.is_draining();
             if self.sessions.is_closing()
-                || self.outgoing.read_last.elapsed() >= LONGEST_UNREAD && unsent > 0
+                || self.outgoing.read_last.elapsed() >= LONGEST_UNREAD && is_in_the_way
             {
                 return Err(Ended);
             }

@@ -142,6 +142,12 @@ fn a_time_that_may_mean_something_else_is_refused() -> TestResult {
     before("20200131")?.expect(2).says("2020-01-31");
     before("1700000000000")?.expect(2).says("milliseconds");
     before("9999-01-01")?.expect(2).says("in the future");
+    before("9000000000")?.expect(2).says("in the future");
+    for minutes_or_months in ["3m", "3 m ago", "1d 3m"] {
+        before(minutes_or_months)?
+            .expect(2)
+            .says("write `min` or `mo`");
+    }
     before("last summer")?
         .expect(2)
         .says("such as 2020-01-31, 2020-01-31T12:00, 2d, 36h");

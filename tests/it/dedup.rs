@@ -737,6 +737,16 @@ fn a_corpus_is_cleaned_against_those_before_it() -> TestResult {
     // As if all had been cleaned at once: the first of near records survives.
     assert_eq!(cleaned, kept);
     let database = Database::open(&known, &OpenOptions::new())?;
+    // What was removed is none of what was stored of a source.
+    for source in database.snapshot()?.sources()? {
+        let totals = source.totals();
+        assert!(totals.skipped > 0, "{totals:?}");
+        assert_eq!(
+            totals.documents,
+            totals.inserted + totals.skipped,
+            "{totals:?}"
+        );
+    }
     let documents = database
         .snapshot()?
         .documents()
@@ -745,6 +755,32 @@ fn a_corpus_is_cleaned_against_those_before_it() -> TestResult {
     assert!(
         documents.iter().any(|it| it.key() == b"doc 1")
             && documents.iter().any(|it| it.key() == b"doc 89")
+    );
+    Ok(())
+}
+
+/// The other name got an empty file, and one of Parquet ended the cleaning.
+#[cfg(unix)]
+#[test]
+fn a_file_that_a_link_leads_to_is_cleaned_once() -> TestResult {
+    let folder = Folder::new()?;
+    let mut random = Random::new(5);
+    let directory = folder.path("shards");
+    fs::create_dir(&directory)?;
+    let (lines, removed) = odd_lines(200, &mut random)?;
+    fs::write(directory.join("b.jsonl"), lines.concat())?;
+    std::os::unix::fs::symlink("b.jsonl", directory.join("a.jsonl"))?;
+    std::os::unix::fs::symlink("b.jsonl", directory.join("c.jsonl"))?;
+    let output = folder.path("out");
+    run!("dedup", &directory, "-o", &output).expect(0);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&output)? {
+        names.push(entry?.file_name());
+    }
+    assert_eq!(names, ["a.jsonl"]);
+    assert_eq!(
+        fs::read_to_string(output.join("a.jsonl"))?,
+        survivors(&lines, &removed)
     );
     Ok(())
 }

@@ -665,6 +665,25 @@ fn the_command_tells_of_files_texts_and_records() -> TestResult {
     );
     assert_eq!(named.expect(0).object()?["documents"], told["documents"]);
 
+    // Two corpora that number their records alike.
+    let both = folder.file(
+        "both.jsonl",
+        format!("{}\n{}\n", record.trim_end(), record.trim_end()),
+    )?;
+    let counted = run!("overlap", &database, &both, "--count-own", "--json").expect(0);
+    for line in counted.json()? {
+        assert_eq!(line["share"].as_f64(), Some(1.0), "{line}");
+    }
+    run!(
+        "overlap",
+        &database,
+        &both,
+        "--key",
+        "https://a.example/flood"
+    )
+    .expect(2)
+    .says("--count-own");
+
     // Conditions, and what is found nowhere.
     let since = run!("overlap", &database, &story, "--since", "2026-11-04T00:00Z").expect(0);
     assert!(since.out.starts_with(&format!(

@@ -9,8 +9,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -1240,6 +1240,170 @@ fn an_answer_that_the_end_of_the_owner_cuts_short_is_not_sent() -> TestResult {
         assert!(!overlap.starts_with('-'), "{most}: {overlap:?}");
     }
     assert!(cut > 3 && whole > 3, "{cut} cut, {whole} whole");
+    Ok(())
+}
+
+/// The rest of the requests was sent behind what was left of them, and each ticket got the answer of another.
+#[test]
+fn a_close_that_is_interrupted_leaves_each_answer_to_its_ticket() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let owner = Owner::start(&path, &[])?;
+    let stops = Arc::new(AtomicBool::new(false));
+    let options = patient().stop_when({
+        let stops = stops.clone();
+        move || stops.load(Ordering::Relaxed)
+    });
+    let client = Client::connect(&path, &options)?;
+    let count = 2_000;
+    for number in 0..count {
+        _ = client.submit(&document(key(number), far(number)), &Policy::skip())?;
+    }
+    client.flush()?;
+    owner.signal(libc::SIGSTOP)?;
+    // More than the socket takes.
+    let mut tickets = Vec::new();
+    for number in 0..count {
+        let copy = document(format!("copy of {number}"), far(number));
+        tickets.push(client.submit(&copy, &Policy::skip())?);
+    }
+    stops.store(true, Ordering::Relaxed);
+    assert!(matches!(client.close(), Err(Error::Interrupted)));
+    stops.store(false, Ordering::Relaxed);
+    owner.signal(libc::SIGCONT)?;
+    for (number, ticket) in (0..).zip(tickets) {
+        let verdict = ticket.wait()?;
+        let found = verdict.matches().iter().next().expect("it is a copy");
+        assert_eq!(found.document.key(), key(number).as_bytes());
+    }
+    assert!(matches!(client.get("a"), Err(Error::Closed)));
+    assert!(owner.end()?);
+    Ok(())
+}
+
+/// They were thrown away with the connection, and what they were for was done twice.
+#[test]
+fn answers_that_came_before_the_owner_ended_are_taken() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let owner = Owner::start(&path, &[])?;
+    let client = Client::connect(&path, &patient())?;
+    client.insert_if_new(&document("first", 1), &Policy::skip())?;
+    let touching = Policy::skip().touch(true);
+    let mut tickets = Vec::new();
+    for number in 0..100u64 {
+        tickets.push(client.submit(&document(key(number), 1), &touching)?);
+    }
+    let repeats = || -> simdb::Result<u64> {
+        let found = Client::connect(&path, &patient())?.get("first")?;
+        Ok(found.expect("it is stored").repeats())
+    };
+    wait_until("all copies", || {
+        repeats().is_ok_and(|repeats| repeats == 100)
+    });
+    // Its answers are on their way.
+    thread::sleep(SHORT);
+    assert!(owner.end()?);
+    let owner = Owner::start(&path, &[])?;
+    client
+        .submit(&document("last", far(7)), &Policy::skip())?
+        .wait()?;
+    for ticket in tickets {
+        assert!(ticket.wait()?.is_duplicate());
+    }
+    assert_eq!(repeats()?, 100);
+    assert!(owner.end()?);
+    Ok(())
+}
+
+/// It asked nobody, and never got an answer.
+#[test]
+fn who_only_looks_for_an_answer_finds_the_next_owner_too() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let owner = Owner::start(&path, &[])?;
+    let client = Client::connect(&path, &patient())?;
+    owner.signal(libc::SIGSTOP)?;
+    let mut looked_for = client.submit(&document("a", 1), &Policy::skip())?;
+    drop(owner);
+    let owner = Owner::start(&path, &[])?;
+    let begun = Instant::now();
+    let verdict = loop {
+        assert!(begun.elapsed() < LIMIT, "there is no answer");
+        looked_for = match looked_for.wait_for(Duration::ZERO) {
+            Ok(verdict) => break verdict?,
+            Err(ticket) => ticket,
+        };
+        thread::sleep(SHORT / 10);
+    };
+    assert!(!verdict.is_duplicate());
+    assert!(owner.end()?);
+    Ok(())
+}
+
+/// The time of a search that somebody had begun and left was over, and the next call failed at once.
+#[test]
+fn a_search_for_an_owner_that_was_left_does_not_shorten_the_next() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let owner = Owner::start(&path, &[])?;
+    let client = Client::connect(&path, &ClientOptions::new().timeout(6 * SHORT))?;
+    drop(owner);
+    let ticket = client.submit(&document("a", 1), &Policy::skip())?;
+    let ticket = ticket.wait_for(SHORT).expect_err("nobody serves");
+    thread::sleep(Duration::from_secs(5));
+    let owner = thread::scope(|scope| {
+        let starting = scope.spawn(|| {
+            thread::sleep(SHORT);
+            Owner::start(&path, &[]).map_err(|error| error.to_string())
+        });
+        assert!(!ticket.wait()?.is_duplicate());
+        Ok::<_, Box<dyn std::error::Error>>(starting.join().expect("it does not panic")?)
+    })?;
+    assert!(owner.end()?);
+    Ok(())
+}
+
+/// It waited for itself without an end.
+#[test]
+fn the_function_that_says_whether_to_stop_cannot_wait_for_its_own_client() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let owner = Owner::start(&path, &[])?;
+    let calling: Arc<Mutex<Option<Client>>> = Arc::default();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let options = ClientOptions::new().timeout(SHORT).stop_when({
+        let (calling, told) = (calling.clone(), told.clone());
+        move || {
+            let client = calling.lock().expect("it is whole").take();
+            if let Some(client) = client {
+                let answer = client.get("a").map(drop);
+                told.lock().expect("it is whole").push(answer);
+            }
+            false
+        }
+    });
+    let client = Client::connect(&path, &options)?;
+    owner.signal(libc::SIGSTOP)?;
+    let waiting = {
+        let client = client.clone();
+        thread::spawn(move || client.get("b").map(drop))
+    };
+    // By then it is asked whether anybody is there, and meanwhile, whether to stop.
+    thread::sleep(SHORT + SHORT / 3);
+    *calling.lock().expect("it is whole") = Some(client);
+    let waited = within(LIMIT, move || waiting.join().expect("it does not panic"));
+    assert!(matches!(waited, Err(Error::NotServed { .. })), "{waited:?}");
+    let told = std::mem::take(&mut *told.lock().expect("it is whole"));
+    assert!(
+        matches!(
+            &told[..],
+            [Err(Error::WouldDeadlock | Error::NotServed { .. })]
+        ),
+        "{told:?}"
+    );
+    owner.signal(libc::SIGCONT)?;
+    assert!(owner.end()?);
     Ok(())
 }
 

@@ -16,6 +16,7 @@ use crate::cli::output_files::WholeFile;
 use crate::cli::units::count;
 use crate::cli::verbs::{LiveDatabase, Verb};
 use crate::cli::verification::texts_of;
+use crate::plural::counted;
 
 /// The sample pairs of each distance.
 pub(in crate::cli) const SAMPLES: usize = 3;
@@ -128,6 +129,8 @@ impl Arguments {
             let mut records = console.records(&[path], self.reading.options_of_texts())?;
             let progress = console.progress_of("bytes");
             let read = records.progress();
+            let mut unread = 0;
+            let mut first_unread = None;
             loop {
                 let chunk = records.next_chunk(|record| {
                     // Only what is wanted is turned into text.
@@ -146,7 +149,11 @@ impl Arguments {
                         Ok(units) => units,
                         // What cannot be read has no text. But a file that cannot be read is an error.
                         Err(rejected) if rejected.is_input() => return Err(rejected.into()),
-                        Err(_) => continue,
+                        Err(rejected) => {
+                            unread += 1u64;
+                            first_unread.get_or_insert(rejected);
+                            continue;
+                        }
                     };
                     for unit in units {
                         if let (Some(key), Some(text)) = unit
@@ -156,6 +163,13 @@ impl Arguments {
                         }
                     }
                 }
+            }
+            drop(progress);
+            if let Some(first) = first_unread {
+                console.complain(&format!(
+                    "{} of `--texts` cannot be read as texts, the first: {first}",
+                    counted(unread, "record")
+                ));
             }
         }
         Ok(texts)

@@ -8,6 +8,7 @@ use super::parts::{OnPaper, Part, Table, page_of, text_of};
 use crate::cli::escaping::printable;
 use crate::cli::output::name_fields;
 use crate::cli::units::told_count;
+use crate::dedup::ListedRecord;
 use crate::plural::counted;
 
 /// The clusters that are listed.
@@ -281,9 +282,9 @@ struct LargeCluster {
     documents: u64,
     /// The greatest distance of two of its documents. `None` if it was not computed.
     diameter: Option<u32>,
-    survivor: Name,
+    survivor: ListedRecord,
     /// Some others, with their distances to the survivor.
-    others: Vec<(Name, u32)>,
+    others: Vec<(ListedRecord, u32)>,
 }
 
 impl Clusters {
@@ -302,11 +303,11 @@ impl Clusters {
 
     /// Lists a cluster if it is one of the largest: its survivor, and the others with their distances. Of equal ones,
     /// those that came first are listed.
-    pub(super) fn list<O: Iterator<Item = (Name, u32)>>(
+    pub(super) fn list<O: Iterator<Item = (ListedRecord, u32)>>(
         &mut self,
         documents: u64,
         diameter: Option<u32>,
-        names: impl FnOnce() -> (Name, O),
+        names: impl FnOnce() -> (ListedRecord, O),
     ) {
         let place = self
             .largest
@@ -326,7 +327,12 @@ impl Clusters {
     }
 
     /// Adds another document to the cluster of a survivor. Returns whether that is listed.
-    pub(super) fn add_other(&mut self, survivor: &Name, other: &Name, distance: u32) -> bool {
+    pub(super) fn add_other(
+        &mut self,
+        survivor: &ListedRecord,
+        other: &ListedRecord,
+        distance: u32,
+    ) -> bool {
         let mut listed = self.largest.iter_mut();
         let Some(cluster) = listed.find(|cluster| cluster.survivor == *survivor) else {
             return false;
@@ -427,14 +433,14 @@ impl LargeCluster {
     fn to_json(&self) -> Value {
         let mut others = Vec::new();
         for (name, distance) in &self.others {
-            let mut fields = name.fields();
+            let mut fields = fields_of(name);
             fields.insert("distance".to_owned(), (*distance).into());
             others.push(Value::Object(fields));
         }
         json!({
             "documents": self.documents,
             "diameter": self.diameter,
-            "survivor": self.survivor.to_json(),
+            "survivor": fields_of(&self.survivor),
             "others": others,
         })
     }
@@ -447,9 +453,12 @@ impl LargeCluster {
                 diameter => format!(", which differ in up to {}", bits_text(diameter)),
             };
         }
-        let mut rows = vec![["survives".to_owned(), self.survivor.text(LONGEST_IN_LIST)]];
+        let mut rows = vec![[
+            "survives".to_owned(),
+            line_of(&self.survivor, LONGEST_IN_LIST),
+        ]];
         for (name, distance) in &self.others {
-            rows.push([bits_text(*distance), name.text(LONGEST_IN_LIST)]);
+            rows.push([bits_text(*distance), line_of(name, LONGEST_IN_LIST)]);
         }
         let more = self.documents - 1 - self.others.len() as u64;
         if more > 0 {
@@ -459,47 +468,31 @@ impl LargeCluster {
     }
 }
 
-/// The name of a document: its key, or the place of its record.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Name {
-    Key(Vec<u8>),
-    Place {
-        input: Vec<u8>,
-        number: u64,
-        key: Option<Vec<u8>>,
-    },
+/// The name of a document: its key, and the place of its record.
+fn fields_of(name: &ListedRecord) -> Map<String, Value> {
+    let mut fields = Map::new();
+    if let Some((input, number)) = &name.place {
+        fields.extend(name_fields("input", input));
+        fields.insert("number".to_owned(), (*number).into());
+    }
+    if let Some(key) = &name.key {
+        fields.extend(name_fields("key", key));
+    }
+    fields
 }
 
-impl Name {
-    fn fields(&self) -> Map<String, Value> {
-        match self {
-            Self::Key(key) => name_fields("key", key),
-            Self::Place { input, number, key } => {
-                let mut fields = name_fields("input", input);
-                fields.insert("number".to_owned(), (*number).into());
-                fields.extend(key.iter().flat_map(|key| name_fields("key", key)));
-                fields
-            }
-        }
-    }
-
-    fn to_json(&self) -> Value {
-        Value::Object(self.fields())
-    }
-
-    /// The name on one line, with its middle left out if it is longer than this number of characters.
-    fn text(&self, longest: usize) -> String {
-        match self {
-            Self::Key(key) => shortened(&printable(key), longest),
-            Self::Place { input, number, key } => {
-                let mut text = format!("{}:{number}", shortened(&printable(input), longest));
-                if let Some(key) = key {
-                    text += &format!(" {}", shortened(&printable(key), longest));
-                }
-                text
-            }
-        }
-    }
+/// The name on one line, each part with its middle left out if it is longer than this number of characters.
+fn line_of(name: &ListedRecord, longest: usize) -> String {
+    let place = name
+        .place
+        .as_ref()
+        .map(|(input, number)| format!("{}:{number}", shortened(&printable(input), longest)));
+    let key = name
+        .key
+        .as_ref()
+        .map(|key| shortened(&printable(key), longest));
+    let parts: Vec<String> = place.into_iter().chain(key).collect();
+    parts.join(" ")
 }
 
 /// Some pairs of documents within the distance.
@@ -507,7 +500,7 @@ impl Name {
 pub(super) struct Samples(Vec<Sample>);
 
 struct Sample {
-    names: [Name; 2],
+    names: [ListedRecord; 2],
     distance: u32,
     /// As the sketches estimate it.
     similarity: Option<f64>,
@@ -521,7 +514,7 @@ impl Samples {
     /// Adds a pair, with its texts if both are at hand. Pairs come in the order of their distances.
     pub(super) fn add(
         &mut self,
-        names: [Name; 2],
+        names: [ListedRecord; 2],
         distance: u32,
         similarity: Option<f64>,
         is_near: bool,
@@ -623,8 +616,8 @@ impl Sample {
         }
         let differences = self.differences.is_some().then_some(pieces);
         json!({
-            "a": self.names[0].to_json(),
-            "b": self.names[1].to_json(),
+            "a": fields_of(&self.names[0]),
+            "b": fields_of(&self.names[1]),
             "distance": self.distance,
             "similarity": self.similarity,
             "differences": differences,
@@ -650,7 +643,10 @@ impl Sample {
         }
         Part::Pair {
             heading,
-            names: self.names.each_ref().map(|name| name.text(LONGEST_OF_PAIR)),
+            names: self
+                .names
+                .each_ref()
+                .map(|name| line_of(name, LONGEST_OF_PAIR)),
             pieces,
         }
     }

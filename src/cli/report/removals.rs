@@ -4,17 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
 use crate::Error;
-use crate::dedup::{DedupTotals, ListedRecord, Removals, RemovedRecords};
+use crate::dedup::{DedupTotals, Removals, RemovedRecord, RemovedRecords};
 
-use super::findings::{Clusters, Distances, Facts, Findings, Name, Samples, Section, lead_of};
-
-/// A removed record.
-struct Removed {
-    record: Name,
-    survivor: Name,
-    distance: u32,
-    similarity: Option<f64>,
-}
+use super::findings::{Clusters, Distances, Facts, Findings, Samples, Section, lead_of};
 
 /// The counts of the first reading of the list.
 #[derive(Default)]
@@ -36,14 +28,22 @@ impl Findings {
         let (clusters, drawn) = counts.shown(removals, samples)?;
         let mut places = HashSet::new();
         for removed in &drawn {
-            places.extend(place_of(&removed.record));
-            places.extend(place_of(&removed.survivor));
+            places.extend(removed.record.place.clone());
+            places.extend(removed.survivor.place.clone());
         }
         let texts = removals.texts(&places)?;
         let mut samples = Samples::default();
         for removed in drawn {
-            let survivor = place_of(&removed.survivor).and_then(|place| texts.get(&place));
-            let record = place_of(&removed.record).and_then(|place| texts.get(&place));
+            let survivor = removed
+                .survivor
+                .place
+                .as_ref()
+                .and_then(|place| texts.get(place));
+            let record = removed
+                .record
+                .place
+                .as_ref()
+                .and_then(|place| texts.get(place));
             let names = [removed.survivor, removed.record];
             let texts = survivor.zip(record);
             samples.add(names, removed.distance, removed.similarity, true, texts);
@@ -98,7 +98,8 @@ fn facts(totals: &DedupTotals) -> Facts {
 impl RemovalCounts {
     fn new(removals: &Removals<'_>) -> Result<Self, Error> {
         let mut counts = Self::default();
-        each_removed(removals, |removed| {
+        for removed in RemovedRecords::open(removals.list())? {
+            let removed = removed?;
             let distance = removed.distance as usize;
             if counts.distances.len() <= distance {
                 counts.distances.resize(distance + 1, 0);
@@ -106,7 +107,7 @@ impl RemovalCounts {
             counts.distances[distance] += 1;
             let survivor = counts.hasher.hash_one(&removed.survivor);
             *counts.groups.entry(survivor).or_default() += 1;
-        })?;
+        }
         Ok(counts)
     }
 
@@ -115,15 +116,16 @@ impl RemovalCounts {
         &self,
         removals: &Removals<'_>,
         samples: usize,
-    ) -> Result<(Clusters, Vec<Removed>), Error> {
+    ) -> Result<(Clusters, Vec<RemovedRecord>), Error> {
         let mut clusters = Clusters::default();
         for removed in self.groups.values() {
             clusters.count(removed + 1);
         }
         let mut seen = vec![0u64; self.distances.len()];
         let mut drawn = Vec::new();
-        each_removed(removals, |removed| {
-            let Removed {
+        for removed in RemovedRecords::open(removals.list())? {
+            let removed = removed?;
+            let RemovedRecord {
                 record,
                 survivor,
                 distance,
@@ -145,37 +147,8 @@ impl RemovalCounts {
             if index.is_multiple_of(step) && index / step < samples as u64 {
                 drawn.push(removed);
             }
-        })?;
+        }
         drawn.sort_by_key(|removed| removed.distance);
         Ok((clusters, drawn))
-    }
-}
-
-/// Reads the list.
-fn each_removed(removals: &Removals<'_>, mut each: impl FnMut(Removed)) -> Result<(), Error> {
-    for removed in RemovedRecords::open(removals.list())? {
-        let removed = removed?;
-        each(Removed {
-            record: name_of(removed.record),
-            survivor: name_of(removed.survivor),
-            distance: removed.distance,
-            similarity: removed.similarity,
-        });
-    }
-    Ok(())
-}
-
-/// The name of a record of an input, or of a document of a database.
-fn name_of(ListedRecord { place, key, .. }: ListedRecord) -> Name {
-    match place {
-        Some((input, number)) => Name::Place { input, number, key },
-        None => Name::Key(key.unwrap_or_default()),
-    }
-}
-
-fn place_of(name: &Name) -> Option<(Vec<u8>, u64)> {
-    match name {
-        Name::Place { input, number, .. } => Some((input.clone(), *number)),
-        Name::Key(_) => None,
     }
 }

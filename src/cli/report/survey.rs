@@ -11,11 +11,12 @@ use crate::{
 use serde_json::json;
 
 use super::choices::Choices;
-use super::findings::{Clusters, Distances, Facts, Findings, Name, Samples, bits_text, lead_of};
+use super::findings::{Clusters, Distances, Facts, Findings, Samples, bits_text, lead_of};
 use super::spread::Spread;
 use crate::cli::console::Console;
 use crate::cli::plan::found_of_changed;
 use crate::cli::units::{told_bytes, told_count};
+use crate::dedup::ListedRecord;
 
 /// A survey of a database.
 pub(super) struct Survey<'a> {
@@ -275,7 +276,7 @@ impl<'a> Survey<'a> {
         };
         let similarity = similarity.map(|similarity| similarity.jaccard());
         let is_near = similarity.unwrap_or(0.0) >= self.min_similarity;
-        let names = [first, second].map(|document| Name::Key(document.key().to_vec()));
+        let names = [first, second].map(|document| named(document.key()));
         let texts = texts.get(first.key()).zip(texts.get(second.key()));
         samples.add(names, *distance, similarity, is_near, texts);
     }
@@ -322,14 +323,22 @@ fn add_totals(totals: &ClusterTotals, diameter: Option<u32>, facts: &mut Facts) 
     }
 }
 
+/// The name of a document of the database.
+fn named(key: &[u8]) -> ListedRecord {
+    ListedRecord {
+        key: Some(key.to_vec()),
+        ..ListedRecord::default()
+    }
+}
+
 /// The survivor of a cluster, and the others with their distances.
-fn names_of(cluster: &Cluster) -> (Name, impl Iterator<Item = (Name, u32)>) {
+fn names_of(cluster: &Cluster) -> (ListedRecord, impl Iterator<Item = (ListedRecord, u32)>) {
     let survivor = &cluster.documents[cluster.survivor];
     let others = cluster.documents.iter().enumerate();
     let others = others.filter(|(index, _)| *index != cluster.survivor);
     (
-        Name::Key(survivor.key.clone()),
-        others.map(|(_, other)| (Name::Key(other.key.clone()), other.distance)),
+        named(&survivor.key),
+        others.map(|(_, other)| (named(&other.key), other.distance)),
     )
 }
 

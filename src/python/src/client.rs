@@ -17,7 +17,7 @@ use crate::errors::{OrRaise, closed, input_error};
 use crate::fingerprinter::{Fingerprinter, with_judged};
 use crate::overlap::overlap_told_by;
 use crate::question::Named;
-use crate::signals::{Stop, detached, has_raised};
+use crate::signals::{Stop, detached, has_raised, look};
 use crate::ticket::Ticket;
 
 /// A connection to the process that serves a database. Any thread may use it. It can be pickled, and outlives a fork:
@@ -187,6 +187,8 @@ impl Client {
             Ok((connected.client.submit(&document, &policy)?, too_short))
         });
         let (ticket, too_short) = submitted.or_raise(py)?;
+        // A signal that came while somebody who serves was looked for.
+        look()?;
         Ok(Ticket::of_client(ticket, too_short))
     }
 }

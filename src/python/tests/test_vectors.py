@@ -17,7 +17,7 @@ from conftest import DATA
 TWIN = DATA / "schemes" / "twin.py"
 
 # Where a text is most likely to become another: marks, capitals, forms of compatibility, scripts without spaces.
-ODD = "\u0301\u0307\u0323\u0345\u0300ſßẞİıΐςΆ\u0640ﻻﬁＡ½\u00ad\u200b\u200d\ufe0f中文か\u3099カｶﾞ각\u1100\u1161ไทยൻ\u0d4dی۴औ™ㆍ\u20e3\ufe7cʼ_.'1 "
+ODD = "\u0301\u0307\u0323\u0345\u0300ſßẞİıΐςΆ\u0640ﻻﬁＡ½\u00ad\u200b\u200d\ufe0f中文か\u3099カｶﾞ각\u1100\u1161ไทยൻ\u0d4dی۴औ™ㆍ\u20e3\ufe7cأ\u0653\u05b0ต\u0e48\u0e4dำเÐ゛²③न\u094dदबँئةи\u0329ุ\u102d\u102f\u17b8\u17c1ʼ_.'1 "
 
 
 @pytest.fixture(scope="module")

@@ -157,12 +157,13 @@ const STATEMENTS: [(Trait, &str); 17] = [
     ),
     (
         Trait::Box,
-        "applet audio button canvas embed iframe image img input keygen marquee math meter object progress rt rtc \
-         select svg textarea video",
+        "applet audio button canvas embed iframe image img input keygen marquee math meter object progress select \
+         svg textarea video",
     ),
     (
         Trait::Unshown,
-        "audio canvas datalist iframe meter noembed noframes noscript progress rp script style template title video",
+        "audio canvas datalist iframe meter noembed noframes noscript progress rp rt rtc script style \
+         template title video",
     ),
     (
         Trait::EndsP,

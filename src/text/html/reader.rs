@@ -55,6 +55,8 @@ pub(super) struct Reader<'a, T> {
     templates: usize,
     /// The letters of the element that floats and was opened last.
     letters_of_float: Option<usize>,
+    /// Where the last part of a text of SVG stands that says it.
+    y_of_part: Option<&'a [u8]>,
 }
 
 impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
@@ -77,6 +79,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             has_frames: false,
             templates: 0,
             letters_of_float: None,
+            y_of_part: None,
         }
     }
 
@@ -91,7 +94,8 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             }
         }
         let Amount { shown, hidden } = self.pieces.amount;
-        hidden > 0 && shown < LEAST_SHOWN
+        let is_notice = shown < MOST_OF_NOTICE && hidden >= 4 * shown;
+        hidden > 0 && (shown < LEAST_SHOWN || is_notice)
     }
 
     fn text(&mut self, text: &[u8], nul: Nul) {
@@ -122,7 +126,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
     }
 
-    fn start(&mut self, tag: &Tag<'_>) {
+    fn start(&mut self, tag: &Tag<'a>) {
         let top = self.open.top();
         let is_html = match top.integration {
             _ if top.space == Space::Html => true,
@@ -153,7 +157,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
     }
 
-    fn open_foreign(&mut self, tag: &Tag<'_>, space: Space) {
+    fn open_foreign(&mut self, tag: &Tag<'a>, space: Space) {
         let integration = match (space, tag.name) {
             (Space::MathMl, MI | MO | MN | MS | MTEXT) => Integration::Text,
             (Space::MathMl, ANNOTATION_XML) if annotates_in_html(tag) => Integration::Html,
@@ -163,11 +167,17 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         let special = integration != Integration::None
             || (space, tag.name) == (Space::MathMl, ANNOTATION_XML);
         // One that begins at a place in another line. Many programs give each piece of a word its `x` and its `y`.
-        if (space, tag.name) == (Space::Svg, TSPAN)
-            && tag.attributes.has(Flag::X)
-            && tag.attributes.has(Flag::Line)
-        {
-            self.separate_words(Gap::Box);
+        if (space, tag.name) == (Space::Svg, TSPAN) {
+            let leaves_line = tag.attributes.has(Flag::Line);
+            let known = self.y_of_part.zip(tag.attributes.y);
+            let is_elsewhere = leaves_line || known.is_some_and(|(before, now)| before != now);
+            if tag.attributes.has(Flag::X) && is_elsewhere {
+                self.separate_words(Gap::Box);
+            }
+            self.y_of_part = match leaves_line {
+                true => None,
+                false => tag.attributes.y.or(self.y_of_part),
+            };
         }
         let traits = if special {
             Traits::default().with(Trait::Special)
@@ -271,7 +281,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
     }
 
-    fn start_html(&mut self, tag: &Tag<'_>, traits: Traits) {
+    fn start_html(&mut self, tag: &Tag<'a>, traits: Traits) {
         if self.has_frames {
             if tag.name == NOFRAMES {
                 self.tokens.raw(tag);
@@ -401,7 +411,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
     }
 
-    fn start_in_body(&mut self, tag: &Tag<'_>, traits: Traits) {
+    fn start_in_body(&mut self, tag: &Tag<'a>, traits: Traits) {
         match tag.name {
             BODY | FRAME => return,
             MATH => return self.open_foreign(tag, Space::MathMl),
@@ -558,6 +568,8 @@ fn is_hidden_by_attribute(element: &Element) -> bool {
 
 /// The least text of a page that is taken for what a page shows, in bytes.
 const LEAST_SHOWN: usize = 64;
+/// The most bytes of a notice, such as one on cookies, which may be all that a page shows before its script has run.
+const MOST_OF_NOTICE: usize = 256;
 
 /// The bytes of a text without white space at its ends. All white space between two words is one byte, also spaces that
 /// do not break: how a page is indented says nothing.
@@ -610,7 +622,7 @@ impl<T: FnMut(Piece<'_>)> Pieces<T> {
 
     /// Text that is shown.
     fn text(&mut self, mut text: &[u8], without_nul: bool, is_preformatted: bool) {
-        if self.amount.shown < LEAST_SHOWN {
+        if self.amount.shown < MOST_OF_NOTICE {
             self.amount.shown += printed_bytes(text);
         }
         self.is_broken = false;

@@ -8,7 +8,7 @@ use super::tokenizer::{Attributes, Flag, Tag, Valued};
 
 names! {
     ANNOTATION = "annotation", ANNOTATION_XML = "annotation-xml", CLIP_PATH = "clippath", DEFS = "defs",
-    DESC = "desc", DIALOG = "dialog", FILTER = "filter", FOREIGN_OBJECT = "foreignobject", INPUT = "input",
+    DESC = "desc", DIALOG = "dialog", FILTER = "filter", FONT = "font", FOREIGN_OBJECT = "foreignobject", INPUT = "input",
     LINEAR_GRADIENT = "lineargradient", MARKER = "marker", MASK = "mask", METADATA = "metadata",
     MPHANTOM = "mphantom", OBJECT = "object", PATTERN = "pattern", RADIAL_GRADIENT = "radialgradient",
     SCRIPT = "script", SEMANTICS = "semantics", STYLE = "style", SVG = "svg", SYMBOL = "symbol",
@@ -71,7 +71,10 @@ impl Showing {
         let is_unshown = match tag.name {
             OBJECT => attributes.has(Flag::Data),
             // A shadow root is shown.
-            TEMPLATE => !attributes.is_one_of(Valued::ShadowRoot, &["open", "closed"]),
+            TEMPLATE => {
+                !attributes.is_one_of(Valued::ShadowRoot, &["open", "closed"])
+                    && !attributes.has(Flag::LateTemplate)
+            }
             // Formulas for MathJax.
             SCRIPT => !attributes.is_of_type(&["math/tex", "math/asciimath", "math/mml"]),
             _ => traits.has(Trait::Unshown),
@@ -89,6 +92,10 @@ impl Showing {
             ..Self::default()
         };
         own = own.styled(attributes, hiding);
+        // The letters that forums strew in. In other elements it only closes the gaps between those in them.
+        if tag.name == FONT && attributes.style().is_some_and(|style| has_no_size(&style)) {
+            own.displayed &= hiding == Hiding::Off;
+        }
         own.displayed &= tag.name != INPUT || !attributes.is_one_of(Valued::Type, &["hidden"]);
         own
     }
@@ -204,6 +211,7 @@ impl Style {
         let mut visible = Property::UNSAID;
         let mut position = Property::UNSAID;
         let mut float = Property::UNSAID;
+        let mut fades_in = false;
         for declaration in Declarations(style) {
             let Some(colon) = declaration.iter().position(|&byte| byte == b':') else {
                 continue;
@@ -220,6 +228,10 @@ impl Style {
                 position.declare(value, is_out_of_line);
             } else if name.eq_ignore_ascii_case(b"float") {
                 float.declare(value, is_float);
+            } else if name.eq_ignore_ascii_case(b"opacity")
+                || name.eq_ignore_ascii_case(b"animation-name")
+            {
+                fades_in = true;
             }
         }
         let is_content_hidden = content.value == Some(false);
@@ -227,6 +239,10 @@ impl Style {
         let display = display.unwrap_or(Display::Inline);
         let is_out_of_line = position.value == Some(true);
         let is_block = display == Display::Block || display == Display::Blocks || is_out_of_line;
+        // Scripts for effects hide so what is to be seen once somebody gets there.
+        if fades_in && !is_out_of_line && visible.value == Some(false) {
+            visible.value = None;
+        }
         Self {
             displayed: if is_content_hidden {
                 Some(false)
@@ -289,7 +305,12 @@ enum Display {
 
 /// Whether there is a box, and how it is laid out. A value that nobody knows says nothing.
 fn display(value: &[u8]) -> Option<(bool, Display)> {
-    const KNOWN: [(&str, Display); 17] = [
+    const KNOWN: [(&str, Display); 22] = [
+        ("-moz-box", Display::Blocks),
+        ("-ms-flexbox", Display::Blocks),
+        ("-ms-grid", Display::Blocks),
+        ("-webkit-box", Display::Blocks),
+        ("-webkit-flex", Display::Blocks),
         ("-moz-", Display::Inline),
         ("-ms-", Display::Inline),
         ("-webkit-", Display::Inline),
@@ -318,6 +339,21 @@ fn display(value: &[u8]) -> Option<(bool, Display)> {
         rest.is_some_and(|rest| known.ends_with('-') || ends_there(rest))
     })?;
     Some((true, *display))
+}
+
+/// Whether a style has `font-size: 0`, in any unit.
+fn has_no_size(style: &[u8]) -> bool {
+    Declarations(style).any(|declaration| {
+        let mut parts = declaration.splitn(2, |&byte| byte == b':');
+        let name = parts.next().unwrap_or_default().trim_ascii();
+        let value = parts.next().unwrap_or_default().trim_ascii();
+        let digits = value
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit() || **byte == b'.');
+        name.eq_ignore_ascii_case(b"font-size")
+            && value.starts_with(b"0")
+            && digits.into_iter().all(|&byte| byte == b'0' || byte == b'.')
+    })
 }
 
 /// Whether a box is taken out of its line. Then it is a block (CSS 2.1, 9.7).

@@ -202,10 +202,7 @@ fn unknown_and_inline_elements_part_no_word() {
             "a b c d e f",
         ),
         ("a<div>b</div>c<custom-a>d</custom-a>e", "a b cde"),
-        (
-            "<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp>字</ruby>",
-            "漢 kan 字",
-        ),
+        ("<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp>字</ruby>", "漢字"),
     ]);
 }
 
@@ -315,6 +312,14 @@ fn svg_ends_where_browsers_end_it() {
         ("<![CDATA[no]]>seen", "seen"),
         ("<svg/>seen", "seen"),
         (
+            "<svg><text><tspan x=1 y=2>a</tspan><tspan x=5 y=2>b</tspan><tspan x=1 y=9>c</tspan></text></svg>",
+            "ab c",
+        ),
+        (
+            "<p style='display:-webkit-box'>a<b>b</b></p><span style='display:-webkit-box'>c</span>d",
+            "a b c d",
+        ),
+        (
             "<svg><text>a<tspan>b</tspan><a>c</a>d</text><text>e</text></svg>",
             "abcd e",
         ),
@@ -384,7 +389,13 @@ fn what_has_to_be_opened_is_not_shown() {
         "What is left of this page is long enough to be what the page shows to all who read it.";
     for hidden in [
         "<div hidden>no</div>",
-        "<div hidden=until-found><p>no<p>no</div>",
+        "<div hidden='until found'><p>no<p>no</div>",
+        "<div hidden id=af>no</div><div hidden id=afx1>no</div>",
+        "<template id=pl-0-0>no</template><template id=1>no</template>",
+        "<font class=jammer>no</font><font style='font-size:0px;color:#fff'>no</font>",
+        "<span class=MathJax_Preview>no</span><span class=MathJax id=MathJax-Element-1-Frame>no</span>",
+        "<span class=katex-html aria-hidden=true>no</span>",
+        "<div style='opacity:0;visibility:hidden;position:fixed'>no</div>",
         "<div hidden id=S:>no</div><div hidden id=S:0x>no</div><div hidden id=0>no</div>",
         "<script type=text/javascript>no</script><script type=math>no</script>",
         "<DIV HIDDEN=''>no</DIV>",
@@ -439,6 +450,14 @@ fn what_has_to_be_opened_is_not_shown() {
         "<table hidden id=S:a><tr><td>yes</table>",
         "<p><script type='math/tex; mode=display'>yes</script></p>",
         "<p><script type='Math/AsciiMath ;mode=inline'>yes</script></p>",
+        // What is there to be found, or comes into sight by a script.
+        "<div hidden=until-found><p>yes</div>",
+        "<div role=tabpanel hidden><p>yes</div>",
+        "<div hidden id=af0>yes</div>",
+        "<template id=0-0-1><p>yes</template>",
+        "<div class='wow' style='visibility: hidden; animation-name: none;'>yes</div>",
+        "<div style='opacity: 0; visibility: hidden'>yes</div>",
+        "<ul style='font-size:0'><li>yes</ul>",
         "<p><span class='mwe-math-mathml-a11y' style='display: none;'><math><mi>yes</mi></math></span></p>",
     ] {
         assert_eq!(
@@ -465,6 +484,16 @@ fn a_page_that_hides_nearly_all_of_itself_is_read_whole() {
     ] {
         assert_eq!(words(&page), story, "{page}");
     }
+    // A notice is all that it shows.
+    let notice =
+        "We use cookies to give you the best experience on our site. By going on you agree.";
+    let page = format!(
+        "<div>{notice}</div><main style='display:none'><p>{}</main>",
+        [story; 4].join(" ")
+    );
+    assert!(words(&page).contains(story));
+    let page = format!("<div>{notice}</div><main style='display:none'><p>{story}</main>");
+    assert_eq!(words(&page), notice);
     let dialog = format!("<p>Short.<dialog>{story}</dialog><div popover>{story}</div>");
     assert_eq!(words(&dialog), "Short.");
 }
@@ -480,6 +509,10 @@ fn xhtml_is_read_as_xml_where_it_differs() {
         (
             "<textarea/><iframe/><noscript/><template/><div hidden='hidden'/><canvas/>seen",
             "seen",
+        ),
+        (
+            "<p><?xml:namespace prefix = o ns = \"urn:schemas-microsoft-com:office:office\" />one<?php 1; >two</p>",
+            "onetwo",
         ),
         (
             "<p>a<?php echo '>' ?>b<!-- > -->c&nbsp;d&eacute;</p>",

@@ -15,7 +15,7 @@ names! {
     CLASS = "class", COLOR = "color", DATA = "data", DISPLAY = "display", DY = "dy", ENCODING = "encoding",
     FACE = "face", HIDDEN = "hidden", HREF = "href", ID = "id", OPEN = "open", POPOVER = "popover",
     SCRIPT = "script", SHADOW_ROOT = "shadowrootmode",
-    SIZE = "size", STYLE = "style", TYPE = "type", X = "x", XLINK_HREF = "xlink:href",
+    ROLE = "role", SIZE = "size", STYLE = "style", TYPE = "type", X = "x", XLINK_HREF = "xlink:href", Y = "y",
 }
 
 /// A token of a page.
@@ -124,10 +124,19 @@ impl<'a> Tokenizer<'a> {
                 None => Some(self.text(2)),
             },
             Some(b'!') => self.declaration(in_foreign),
-            Some(b'?') if self.syntax == Syntax::Xhtml => self.pass_over(b"?>"),
-            Some(b'?') => self.pass_over(b">"),
+            Some(b'?') => {
+                let end: &[u8] = if self.has_xml_end(rest) { b"?>" } else { b">" };
+                self.pass_over(end)
+            }
             _ => Some(self.text(1)),
         }
+    }
+
+    /// Whether an instruction ends as in XML, before the next markup. Those that Office writes end in `/>`.
+    fn has_xml_end(&self, instruction: &[u8]) -> bool {
+        let content = &instruction[2..];
+        let content = &content[..memchr(b'<', content).unwrap_or(content.len())];
+        self.syntax == Syntax::Xhtml && memmem::find(content, b"?>").is_some()
     }
 
     /// The next `len` bytes, as text.
@@ -479,12 +488,16 @@ pub(super) struct Attributes<'a> {
     shadow_root: Option<&'a [u8]>,
     kind: Option<&'a [u8]>,
     display: Option<&'a [u8]>,
+    /// Where a text of SVG stands on the page.
+    pub(super) y: Option<&'a [u8]>,
 }
 
 /// An attribute that says something by being there.
 #[derive(Clone, Copy)]
 pub(super) enum Flag {
-    /// `hidden`, also `hidden=until-found`.
+    /// `hidden`, but not `hidden=until-found`, which is to be found as the rest of the page is. Or a name of what only
+    /// disturbs or repeats a text: the random letters of Discuz, and the second form of a formula, which KaTeX and
+    /// MathJax write beside MathML and scripts.
     Hidden,
     /// `popover`: not shown before somebody asks for it.
     Popover,
@@ -500,9 +513,11 @@ pub(super) enum Flag {
     Line,
     /// `color`, `face` or `size`, with which a `font` ends SVG and MathML.
     Font,
-    /// A name by which what is hidden at first is shown all the same: a part of a page of React that comes late, or
-    /// the MathML for which wikis show a picture.
+    /// A name by which what is hidden at first is shown all the same: a part of a page of React or Marko that comes
+    /// late, a tab, or the MathML for which wikis show a picture.
     Revealed,
+    /// The name of a part of a page of Solid that comes late, in a template.
+    LateTemplate,
 }
 
 /// An attribute whose value is asked for.
@@ -522,7 +537,7 @@ impl<'a> Attributes<'a> {
     #[inline]
     fn add(&mut self, name: Name, value: &'a [u8]) {
         match name {
-            HIDDEN => self.set(Flag::Hidden),
+            HIDDEN if !value.eq_ignore_ascii_case(b"until-found") => self.set(Flag::Hidden),
             POPOVER => self.set(Flag::Popover),
             OPEN => self.set(Flag::Open),
             HREF | XLINK_HREF => self.set(Flag::Href),
@@ -531,6 +546,15 @@ impl<'a> Attributes<'a> {
             DY => self.set(Flag::Line),
             COLOR | FACE | SIZE => self.set(Flag::Font),
             ID if is_late_part(value) => self.set(Flag::Revealed),
+            ID if is_late_template(value) => self.set(Flag::LateTemplate),
+            ID if value.starts_with(b"MathJax-Element-") && value.ends_with(b"-Frame") => {
+                self.set(Flag::Hidden);
+            }
+            CLASS if matches!(value, b"katex-html" | b"MathJax_Preview" | b"jammer") => {
+                self.set(Flag::Hidden);
+            }
+            ROLE if value == b"tabpanel" => self.set(Flag::Revealed),
+            Y => _ = self.y.get_or_insert(value),
             CLASS if value.starts_with(b"mwe-math-mathml-a11y") => self.set(Flag::Revealed),
             STYLE => _ = self.style.get_or_insert(value),
             ENCODING => _ = self.encoding.get_or_insert(value),
@@ -579,14 +603,23 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// Whether an `id` is that of a part of a page that React sends behind the rest, and puts into its place: `S:1f`, with
-/// what the program has chosen in front.
+/// Whether an `id` is that of a part of a page that React or Marko send behind the rest, and put into its place: `S:1f`,
+/// with what the program has chosen in front, or `af1`.
 fn is_late_part(id: &[u8]) -> bool {
+    if let Some(number) = id.strip_prefix(b"af") {
+        return !number.is_empty() && number.iter().all(u8::is_ascii_digit);
+    }
     let digits = id.iter().rev().take_while(|byte| byte.is_ascii_hexdigit());
     match digits.count() {
         0 => false,
         digits => id[..id.len() - digits].ends_with(b"S:"),
     }
+}
+
+/// Whether the `id` of a template is that of a part of a page that Solid sends behind the rest, such as `0-0-1`.
+fn is_late_template(id: &[u8]) -> bool {
+    let is_of_id = |byte: &u8| byte.is_ascii_digit() || *byte == b'-';
+    id.first().is_some_and(u8::is_ascii_digit) && id.contains(&b'-') && id.iter().all(is_of_id)
 }
 
 fn decoded(value: &[u8]) -> Cow<'_, [u8]> {

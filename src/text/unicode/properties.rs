@@ -9,8 +9,9 @@ pub(super) struct Properties(u8);
 /// A property that a character has or has not.
 #[derive(Clone, Copy)]
 pub(super) enum Property {
-    /// Whether nobody sees the character, so that it goes: Default_Ignorable_Code_Point, but for the zero-width
-    /// space, and what only stretches a word or frames a digit.
+    /// Whether the character goes, because nobody sees it (Default_Ignorable_Code_Point, but for the zero-width space),
+    /// because it only stretches a word or frames a digit, or because most writers leave it out, as the points of
+    /// Hebrew.
     Dropped = 0x08,
     /// Whether the character folds to none or to several, and none of these need be one that NFKC changes. Or it is a
     /// fraction, before which a space may come, or a sign that becomes a space.

@@ -31,11 +31,12 @@ SEEDS = {"simhash-1": 0x73696D6462000001, "simhash-2": 0x73696D6462000005, "cont
 SEEDS |= dict.fromkeys(("minwise-1", "minwise-short-1"), 0x73696D6462000002)
 
 VIRAMA = "\u0d4d"
-FOLDS = {"ı": "i", "\u0326": "\u0327", "ى": "ي", "ی": "ي", "ک": "ك", "ھ": "ه", "ہ": "ه", "ە": "ه", "ۃ": "ة"}
+FOLDS = {"ı": "i", "\u0326": "\u0327", "ى": "ي", "ی": "ي", "ک": "ك", "ھ": "ه", "ہ": "ه", "ە": "ه", "ۃ": "ه", "ة": "ه"}
 FOLDS |= {chr(code): chr(code + int(more)) for a, b, more in RADICALS for code in range(int(a, 16), int(b, 16) + 1)}
 FOLDS |= {"ஶ": "ஸ"}
 FOLDS |= {chr(int(a, 16)): chr(int(b, 16)) + chr(int(c, 16)) for a, b, c in VOWEL_LETTERS}
-READ_AS = dict.fromkeys(map(ord, "℠™ℹㆍ"), " ") | {0xFE70 + 2 * place: chr(0x64B + place) for place in range(8)}
+READ_AS = dict.fromkeys(map(ord, "℠™ℹㆍ"), " ") | {0x309B: "\u3099", 0x309C: "\u309a"}
+FOLDS |= dict.fromkeys("ÐðƉɖ", "đ") | {"ٱ": "ا", "ګ": "گ", "Ǝ": "ə", "ǝ": "ə", "\u0329": "\u0323", "\u0901": "\u0902"}
 FOLDS |= {"װ": "וו", "ױ": "וי", "ײ": "יי", "ৎ": "\u09a4\u09cd"}
 CHILLUS = dict(zip("ൔൕൖൺൻർൽൾൿ", "മയഴണനരലളക"))
 FOLDS |= {old: new + VIRAMA for old, new in CHILLUS.items()}
@@ -47,21 +48,38 @@ def properties(character):
     return RUNS[bisect.bisect(RUNS, ord(character) << 8 | 0xFF) - 1] & 0xFF
 
 
+PLACES = ("\u0ebc\u103b-\u103e\u17c9\u17ca\u17cc",)
+PLACES += ("\u0e31\u0e34-\u0e3a\u0e47\u0eb1\u0eb4-\u0ebb\u102d-\u1030\u1032\u17b6-\u17c5",)
+PLACES += ("\u0e48-\u0e4c\u0e4e\u0ec8-\u0ecc\u0ece\u1036\u17c6-\u17c8\u17cb\u17cd-\u17d1", "\u0e4d\u0ecd")
+AS_ONE = {"\u0e40\u0e40": "\u0e41", "\u0ec0\u0ec0": "\u0ec1", "\u17b6\u17c1": "\u17c4", "\u17b8\u17c1": "\u17be"}
+ROWS = ("\u0919\u094d(?=[\u0915-\u0918])", "\u091e\u094d(?=[\u091a-\u091d])", "\u0923\u094d(?=[\u091f-\u0922])")
+ROWS += ("\u0928\u094d(?=[\u0924-\u0927])", "\u092e\u094d(?=[\u092a-\u092d])")
+
+
+def arranged(run):
+    """The marks of a letter of Thai, Lao, Khmer or Myanmar in order, each once."""
+    place = {mark: next(place for place, marks in enumerate(PLACES) if re.match(f"[{marks}]", mark)) for mark in run}
+    return "".join(sorted(place, key=lambda mark: (place[mark], unicodedata.combining(mark), mark)))
+
+
 def kind(character):
     return properties(character) & 0x07
 
 
 def is_lost(mark, letter):
     of_i, of_ra = letter in ("i", "j") and mark == "\u0307", letter == "\u0930" and mark == "\u093c"
-    of_ie = letter == "\u0435" and mark == "\u0308"
-    return of_i or of_ra or of_ie or "\u0370" <= letter <= "\u03ff" and mark in LOST_ON_GREEK
+    of_ie, of_alef = letter == "\u0435" and mark == "\u0308", letter in set("اهويے") and mark in "\u0653\u0654\u0655"
+    of_stress = letter in set("аеиоуыэюяєі") and mark in "\u0300\u0301"
+    return of_i or of_ra or of_ie or of_alef or of_stress or "\u0370" <= letter <= "\u03ff" and mark in LOST_ON_GREEK
 
 
 def folded(piece):
     """A piece of a text without characters that the version of Unicode does not have."""
     letter, result, before = "", "", ""
+    piece = re.sub("(?<=[A-Za-z]{3})([²³¹⁰⁴-⁹])", r" \1", piece)
     seen = "".join(c for c in piece if not properties(c) & DROPPED).translate(READ_AS)
-    seen = re.sub("(?<=[0-9])([¼-¾⅐-⅟↉])", r" \1", seen)
+    seen = re.sub("(?<=[0-9])([¼-¾⅐-⅟↉²³¹⁰⁴-⁹])", r" \1", seen)
+    seen = re.sub("([①-⑳⓪])", r" \1 ", seen)
     for character in unicodedata.normalize("NFKD", seen):
         if properties(character) & DROPPED:
             continue
@@ -75,12 +93,15 @@ def folded(piece):
             fold = "ւ"
         letter = fold[0] if kind(fold[0]) != MARK else letter
         result += fold
-    return unicodedata.normalize("NFC", result)
+    result = re.sub(f"[{''.join(PLACES)}]+", lambda run: arranged(run.group()), result)
+    result = re.sub("|".join(AS_ONE), lambda two: AS_ONE[two.group()], result)
+    return unicodedata.normalize("NFC", re.sub("|".join(ROWS), "\u0902", result))
 
 
 def normalised(text):
+    text = text.replace("\u00ad\r\n", "").replace("\u00ad\n", "")
     pieces = itertools.groupby(text, key=lambda character: bool(properties(character) & (ASSIGNED | DROPPED)))
-    return "".join(folded(piece) if is_known else "".join(piece) for is_known, piece in pieces)
+    return "".join(folded("".join(piece)) if is_known else "".join(piece) for is_known, piece in pieces)
 
 
 def tokens(text):
