@@ -457,10 +457,15 @@ impl NewFile {
     /// to. It can be read by those who can read that file.
     #[cfg(any(feature = "ingest", feature = "parquet"))]
     pub(crate) fn in_place_of(path: &Path) -> Result<(std::path::PathBuf, Self)> {
-        let Ok(place) = path.canonicalize() else {
+        if let Some(error) = leads_nowhere(path) {
+            return Err(error);
+        }
+        let place = path.canonicalize().ok().filter(|place| place.is_file());
+        // Whoever may not read a file may replace it all the same.
+        let original = place.as_ref().and_then(|place| File::open(place).ok());
+        let (Some(place), Some(original)) = (place, original) else {
             return Ok((path.to_owned(), Self::create(directory_of(path)?)?));
         };
-        let original = File::open(&place).map_err(Error::io(path))?;
         let new = Self::copy_of(directory_of(&place)?, &original)?;
         Ok((place, new))
     }
@@ -768,8 +773,10 @@ fn restrict(file: &File, original: &File, usual: &File, group: bool) -> io::Resu
     use std::os::unix::fs::PermissionsExt as _;
     let mut mode = mode_of(original)? & mode_of(usual)? & 0o666;
     if !group {
-        // Members of the old group are among the others now, and may have had less than them.
-        mode &= (mode >> 3 & 0o7) | 0o700;
+        // Members of the old group are among the others now, and others may be in the new group. So both have what both
+        // had.
+        let both = mode >> 3 & mode & 0o7;
+        mode = mode & 0o700 | both << 3 | both;
     }
     // Some file systems give all files one mode. That is no harm if it is not wider.
     _ = file.set_permissions(fs::Permissions::from_mode(mode | 0o600));

@@ -50,7 +50,7 @@ impl Verb for Arguments {
             return Err(error.into());
         }
         let problem = Error::with_causes(&error);
-        output.complain(&problem);
+        output.complain(&format!("{}: {problem}", self.database.path.display()));
         output.print_record(
             &json!({"sound": false, "problems": [problem], "total_problems": 1}),
             &format!("{}: damaged", self.database.path.display()),

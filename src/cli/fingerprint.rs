@@ -26,9 +26,9 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME")]
     scheme: Option<Scheme>,
 
-    /// The size of the sketches, in bytes; `--json` prints them
-    #[arg(long, value_name = "BYTES", value_enum, default_value = "16")]
-    sketch: SketchSize,
+    /// The size of the sketches that `--json` prints, in bytes [default: 16]
+    #[arg(long, value_name = "BYTES", value_enum)]
+    sketch: Option<SketchSize>,
 }
 
 #[derive(clap::Args)]
@@ -49,7 +49,11 @@ impl Command for Arguments {
         let unit = self.reading.unit();
         let scheme = self.scheme.unwrap_or(unit.suitable_scheme());
         Fingerprinter::new(scheme)?;
-        let rule = Fingerprinting::new(scheme, Some(scheme))?.sketch_size(self.sketch);
+        if self.sketch.is_some() && !output.is_json() {
+            return Err("--sketch is for `--json`, which prints sketches".into());
+        }
+        let size = self.sketch.unwrap_or_default();
+        let rule = Fingerprinting::new(scheme, Some(scheme))?.sketch_size(size);
         let mut records = Records::open(&self.files, self.reading.options().only_content())?;
         let read = records.progress();
         let progress = output.console().progress_of("bytes");

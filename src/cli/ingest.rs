@@ -371,6 +371,7 @@ fn ingest(
         let how = match error {
             _ if !can_resume => "",
             Error::Input { .. } => "; without --strict, the same command goes on from there",
+            Error::Removed { .. } => ", in the file that was removed",
             _ => "; once the cause is gone, the same command goes on from there",
         };
         let documents = counted(stored, "document");

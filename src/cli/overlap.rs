@@ -40,7 +40,7 @@ pub(super) struct Arguments {
     key: Option<OsString>,
 
     /// Count what stands under the key of the record itself too, as where two corpora number their records from 0
-    #[arg(long, conflicts_with = "key", action = ArgAction::SetTrue)]
+    #[arg(long, conflicts_with_all = ["key", "text"], action = ArgAction::SetTrue)]
     count_own: bool,
 
     #[command(flatten)]
@@ -127,7 +127,7 @@ impl Asking<'_> {
             if chunk.is_empty() {
                 break;
             }
-            asked_about += chunk.len();
+            asked_about += chunk.iter().filter(|asked| asked.is_ok()).count();
             if self.arguments.key.is_some() && asked_about > 1 {
                 return Err("--key is that of one text, and the input has several: leave it out, and each record has \
                             its own; with `--count-own`, what stands under that is counted too"

@@ -35,7 +35,7 @@ pub(super) struct PairArguments {
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     output: Option<PathBuf>,
 
-    /// Replace a file that exists
+    /// Replace a file that exists; of lines, what is in it goes when the search begins
     #[arg(long, requires = "output", conflicts_with = "from")]
     replace: bool,
 

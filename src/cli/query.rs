@@ -13,7 +13,7 @@ use super::escaping::printable;
 use super::match_list::{MatchList, print_explanation};
 use super::output::{Output, add_fingerprint, key_fields};
 use super::rejections;
-use super::units::count;
+use super::units::{count, positive_count};
 use super::verbs::{LiveDatabase, Verb};
 use super::verification::{Verification, VerifyArguments};
 use crate::ingest::{Fingerprinting, InputFormat, Record, Records, Rejected};
@@ -49,7 +49,7 @@ pub(super) struct Arguments {
     ///
     /// The distance and the similarity of the database do not count. --max-distance and --min-similarity count if given
     #[arg(long, value_name = "N", conflicts_with = "limit")]
-    #[arg(value_parser = count::<usize>, allow_negative_numbers = true)]
+    #[arg(value_parser = positive_count::<usize>, allow_negative_numbers = true)]
     nearest: Option<usize>,
 
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! `simdb sources`: prints which inputs a database was filled from, and how far each was read.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -60,13 +61,21 @@ impl Verb for Arguments {
 
 fn forget(database: &Database, name: &[u8], output: &mut Output) -> CommandResult {
     let mut txn = database.begin_write()?;
-    let was_known = txn.forget_source(name)?;
+    let mut was_known = txn.forget_source(name)?;
+    if !was_known && let Ok(text) = std::str::from_utf8(name) {
+        // A source has the whole path, and its input may have been given by a shorter one.
+        let place = output.console().place_of(Path::new(text));
+        let place = place.canonicalize().unwrap_or(place);
+        was_known = txn.forget_source(place.as_os_str().as_encoded_bytes())?;
+    }
     txn.commit()?;
     let name = printable(name);
     if was_known {
         output.print_record(&json!({"forgotten": true}), &format!("forgot {name}"));
     } else {
-        output.complain(&format!("{name}: no such source"));
+        output.complain(&format!(
+            "{name}: no such source; `simdb sources` prints their names, which are whole paths"
+        ));
     }
     Ok(Answer::yes_if(was_known))
 }

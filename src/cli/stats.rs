@@ -32,7 +32,7 @@ pub(super) struct Arguments {
     cache: Option<Cache>,
 
     /// Tell more: tables, levels, cache, commits
-    #[arg(long)]
+    #[arg(long, conflicts_with = "prometheus")]
     verbose: bool,
 
     /// Print the counters of the process that has the database open, as text for Prometheus

@@ -133,8 +133,13 @@ fn past(seconds: i64, here: &Here) -> Result<i64, String> {
 /// Whether a text is a number of `m`, alone or among other units.
 fn is_minutes_or_months(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
-    let mut words = lower.split(|c: char| c.is_ascii_digit() || c.is_ascii_whitespace());
-    text.starts_with(|c: char| c.is_ascii_digit()) && words.any(|word| word == "m")
+    let words: Vec<&str> = lower
+        .split(|c: char| c.is_ascii_digit() || c.is_ascii_whitespace())
+        .collect();
+    // Behind hours, they are minutes.
+    text.starts_with(|c: char| c.is_ascii_digit())
+        && words.contains(&"m")
+        && !words.iter().any(|word| word.starts_with('h'))
 }
 
 /// A number is Unix seconds, unless it looks like something else.

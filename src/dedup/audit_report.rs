@@ -81,7 +81,7 @@ pub enum AuditVerdict {
     Proven,
     /// There are counter-examples.
     Refuted,
-    /// There is no counter-example, but some survivors could not be looked at.
+    /// There is no counter-example, but some survivors could not be looked at, or no kept record could be judged.
     Open,
 }
 

@@ -50,7 +50,7 @@ pub(super) fn decoded(
     if utf_8.is_evident {
         return match utf_8.loses_little() {
             true => Ok(utf_8.text),
-            false => Err(utf_8.misfit(UTF_8)),
+            false => mixed(bytes).ok_or_else(|| utf_8.misfit(UTF_8)),
         };
     }
     let inside = if declares { declared(bytes) } else { None };
@@ -148,7 +148,41 @@ fn best_candidate(
             nearly_whole = Some(decoded.text);
         }
     }
+    if nearly_whole.is_none() && is_likely_utf_8 {
+        nearly_whole = mixed(bytes);
+    }
     nearly_whole.ok_or(misfit)
+}
+
+/// The text of a page in UTF-8 that has lines or elements in another encoding, such as old comments: the one that is
+/// guessed from them. `None` if they are more than a third.
+fn mixed(bytes: &[u8]) -> Option<String> {
+    let mut foreign = Vec::new();
+    let mut own = 0;
+    for part in lines_and_elements(bytes) {
+        match std::str::from_utf8(part) {
+            Ok(_) => own += part.iter().filter(|byte| !byte.is_ascii()).count(),
+            Err(_) => foreign.extend_from_slice(part),
+        }
+    }
+    let others = foreign.iter().filter(|byte| !byte.is_ascii()).count();
+    if others * 2 > own {
+        return None;
+    }
+    let encoding = guessed(&foreign);
+    let mut text = String::with_capacity(bytes.len());
+    for part in lines_and_elements(bytes) {
+        match std::str::from_utf8(part) {
+            Ok(part) => text.push_str(part),
+            Err(_) => text.push_str(&decode_and_count(encoding, part).0),
+        }
+    }
+    Some(text)
+}
+
+/// The bytes in parts, each of which ends behind a line or before or behind a tag.
+fn lines_and_elements(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.split_inclusive(|byte| b"<>\n".contains(byte))
 }
 
 /// The encoding of a label: by the HTML standard `x-user-defined` is windows-1252.

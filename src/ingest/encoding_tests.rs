@@ -402,7 +402,19 @@ fn a_bad_byte_costs_one_character_however_short_the_page_is() {
     assert!(read.contains(&japanese.replace('、', "")), "{read}");
 }
 
-/// What stopped being decoded for its many errors was taken for the whole text.
+/// Such pages were rejected.
+#[test]
+fn lines_in_another_encoding_are_read_beside_utf_8() {
+    for (label, text) in TEXTS.iter().filter(|(label, _)| *label != "iso-2022-jp") {
+        for own in [6, 10, 30] {
+            let mut page = format!("<p>{text}</p>\n").repeat(own).into_bytes();
+            page.extend(page_of("", &encoded(label, text)));
+            let read = html("text/html; charset=utf-8", &page);
+            assert_eq!(read.matches(text).count(), own + 1, "{label}, {own}");
+        }
+    }
+}
+
 /// Servers name the encoding of Western Europe without having looked at the page.
 #[test]
 fn what_the_letters_and_the_page_say_counts_more_than_the_default_of_a_server() {
@@ -421,6 +433,7 @@ fn what_the_letters_and_the_page_say_counts_more_than_the_default_of_a_server() 
     assert!(html("text/html; charset=iso-8859-1", &page).contains("Brücke"));
 }
 
+/// What stopped being decoded for its many errors was taken for the whole text.
 #[test]
 fn no_text_ends_where_it_is_found_not_to_fit() {
     let words = "駅前の図書館は来月から夜九時まで開館し、学生や勤め帰りの人が本を借りられる";

@@ -483,9 +483,11 @@ impl<'c> Cutter<'c> {
         };
         let mut may_hold_page = parsed.may_hold_page();
         if length > self.most as u64 {
-            // A film is no page that is too long.
-            let beginning = self.look(header + MOST_HEADER_BYTES)?;
-            may_hold_page &= !matches!(WarcPage::new(beginning), Ok(None));
+            // A film is no page that is too long. What cannot be looked at is met again.
+            let is_at_part = self.is_at_part;
+            _ = self.look(header + MOST_HEADER_BYTES);
+            self.is_at_part = is_at_part;
+            may_hold_page &= !matches!(WarcPage::new(self.content.buffered()), Ok(None));
             return Ok(match self.pass_over_long(header, length)? {
                 Some(broken) => broken,
                 None if may_hold_page => RawContent::TooLong(length),

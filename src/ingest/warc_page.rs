@@ -47,12 +47,6 @@ impl<'b> WarcPage<'b> {
         if is_of_crawler(&address) {
             return Ok(None);
         }
-        if header.get("WARC-Segment-Number").is_some() {
-            return Err(Reason::Warc {
-                problem: "it is one of several segments of a page, and segments are not joined"
-                    .to_owned(),
-            });
-        }
         let own_type = header.text("Content-Type").unwrap_or_default();
         let is_http = own_type.contains("application/http") || header.is_of_type("response");
         let split = if is_http { Head::split(body) } else { None };
@@ -80,6 +74,12 @@ impl<'b> WarcPage<'b> {
             None => (Head::default(), body),
         };
         let said = said_of(&header, &head, &own_type);
+        if said.is_page() && header.get("WARC-Segment-Number").is_some() {
+            return Err(Reason::Warc {
+                problem: "it is one of several segments of a page, and segments are not joined"
+                    .to_owned(),
+            });
+        }
         Ok(said.is_page().then_some(Self {
             header,
             address,
@@ -359,7 +359,7 @@ impl<'b> Head<'b> {
     fn split_first(bytes: &'b [u8]) -> Option<(Self, &'b [u8])> {
         let (line, mut rest) = split_line(bytes);
         let mut head = Self {
-            status: status_of(line)?,
+            status: status_of(line).or_else(|| status_without_version(line, rest))?,
             fields: Vec::new(),
             is_in_field: false,
             has_page: false,
@@ -455,26 +455,41 @@ fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
     (line.strip_suffix(b"\r").unwrap_or(line), rest)
 }
 
-/// The status in the first line of a head. `None` if this is none: the name of HTTP and its version, which some servers
-/// leave out, spaces, and three digits, or the zero that some browsers have for a response without a status.
+/// The status in the first line of a head. `None` if this is none: the name and the version of HTTP, spaces, and three
+/// digits, or the zero that some browsers have for a response without a status.
 fn status_of(line: &[u8]) -> Option<u16> {
-    let (name, rest) = line.split_at_checked(4)?;
-    if !name.eq_ignore_ascii_case(b"HTTP") {
+    let (name, rest) = line.split_at_checked(5)?;
+    if !name.eq_ignore_ascii_case(b"HTTP/") {
         return None;
     }
-    let behind = match rest {
-        [b'/', rest @ ..] => {
-            let version = rest
-                .iter()
-                .take_while(|byte| byte.is_ascii_digit() || **byte == b'.')
-                .count();
-            if version == 0 {
-                return None;
-            }
-            &rest[version..]
-        }
-        _ => rest,
-    };
+    let version = rest
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit() || **byte == b'.')
+        .count();
+    match version {
+        0 => None,
+        _ => status_behind(line, &rest[version..]),
+    }
+}
+
+/// The status in a first line without a version, as some servers write it. A text may begin so too: a field, or the end of
+/// the head, is behind it.
+fn status_without_version(line: &[u8], rest: &[u8]) -> Option<u16> {
+    let (name, behind) = line.split_at_checked(4)?;
+    let next = split_line(rest).0;
+    let field = memchr::memchr(b':', next).map(|colon| &next[..colon]);
+    let is_head = name.eq_ignore_ascii_case(b"HTTP")
+        && !rest.is_empty()
+        && (next.trim_ascii().is_empty() || field.is_some_and(is_token));
+    if is_head {
+        status_behind(line, behind)
+    } else {
+        None
+    }
+}
+
+/// The status in a line, of which this is behind the version.
+fn status_behind(line: &[u8], behind: &[u8]) -> Option<u16> {
     let status = behind.trim_ascii_start();
     let is_apart = status.len() < behind.len();
     let digits = status

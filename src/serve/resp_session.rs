@@ -37,6 +37,10 @@ const MOST_PENDING: usize = 10_000;
 const FIRST_PENDING: usize = 128;
 /// After this time without a request, a client does not keep the writer any more.
 const PAUSE: Duration = Duration::from_millis(50);
+const LONG_PAUSE: Duration = Duration::from_secs(1);
+
+/// So long a client may read nothing that still submits, and whose answers take little.
+const LONGEST_KEPT: Duration = Duration::from_secs(600);
 
 /// The commands of Redis that its clients send by themselves.
 const CONNECTION_COMMANDS: [&str; 9] = [
@@ -450,15 +454,23 @@ impl<'s> RespSession<'s> {
         }
         loop {
             // What it may still read costs little, and its submissions would be sent again by another connection.
-            let is_in_the_way = unsent >= MOST_UNSENT || unsent > 0 && self.sessions.is_draining();
+            let is_in_the_way =
+                unsent >= MOST_UNSENT || self.ends || self.is_at_end || self.sessions.is_draining();
+            let longest = if is_in_the_way {
+                LONGEST_UNREAD
+            } else {
+                LONGEST_KEPT
+            };
             if self.sessions.is_closing()
-                || self.outgoing.read_last.elapsed() >= LONGEST_UNREAD && is_in_the_way
+                || unsent > 0 && self.outgoing.read_last.elapsed() >= longest
             {
                 return Err(Ended);
             }
             // When the server is closed, the stream is shut down, so this ends too.
-            let has_to_look = unsent > 0 || self.writer.is_some();
-            let most = has_to_look.then_some(PAUSE);
+            let most = match self.writer {
+                Some(_) => Some(PAUSE),
+                None => (unsent > 0).then_some(LONG_PAUSE),
+            };
             let Ok(events) = wait_for(&self.stream, what, most) else {
                 return Err(Ended);
             };

@@ -234,7 +234,11 @@ impl Store {
         // Somebody else may have closed it meanwhile.
         shared.ensure_usable()?;
         if shared.ensure_writable().is_ok() {
-            outcome = outcome.and(guarded(|| fold_log(&turn)));
+            outcome = outcome.and(match guarded(|| fold_log(&turn)) {
+                // What is stored is safe in the log. It is folded when there is room.
+                Err(Error::NoRoom { .. }) => Ok(()),
+                folded => folded,
+            });
         }
         drop(self.worker.lock().take());
         outcome.and(shared.close_file())

@@ -1213,16 +1213,15 @@ fn what_is_no_page_is_passed_over_however_long_it_is() -> TestResult {
     let read = |name: &str, archive: &[u8]| -> TestResult {
         let input = folder.file(name, archive)?;
         let database = folder.path(&format!("{name}.simdb"));
-        run!(
+        let ran = run!(
             "ingest",
             database,
             &input,
             "--max-record",
             "4000",
             "--strict"
-        )
-        .expect(0)
-        .says("4 passed over");
+        );
+        assert!(ran.expect(0).out.contains("4 passed over"));
         Ok(())
     };
     read("long.warc", &archive.concat())?;
@@ -1312,7 +1311,7 @@ fn a_mark_of_unicode_makes_no_text_of_what_is_none() -> TestResult {
         );
         let ran = ingest(&folder, &format!("{name}.warc"), &archive)?;
         assert!(
-            ran.code != Some(0) && ran.out.contains("\"rejected\":1"),
+            ran.code != Some(0) && ran.out.contains("not-text"),
             "{}{}",
             ran.out,
             ran.err

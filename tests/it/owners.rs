@@ -298,3 +298,32 @@ fn a_file_that_may_only_be_read_is_checked_but_for_its_pages() -> TestResult {
     );
     Ok(())
 }
+
+/// The link was replaced by a file, and the texts in a page that nobody else could read were for all.
+#[test]
+fn a_result_in_the_place_of_a_file_is_where_that_was_and_for_whom_that_was() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.path("d.simdb");
+    insert_all(
+        &folder.tiny_database("d.simdb")?,
+        (0..10).map(|i| document(i.to_string(), i << 40)),
+    )?;
+    let (page, link) = (folder.path("page.html"), folder.path("link.html"));
+    for mode in [0o600, 0o640] {
+        fs::write(&page, "old")?;
+        fs::set_permissions(&page, Permissions::from_mode(mode))?;
+        _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink("page.html", &link)?;
+        run!("report", &database, "--html", &link, "--replace").expect(0);
+        assert!(fs::symlink_metadata(&link)?.is_symlink());
+        assert!(fs::read_to_string(&page)?.starts_with("<!DOCTYPE html>"));
+        assert_eq!(fs::metadata(&page)?.mode() & 0o777, mode & !umask(&folder)?);
+    }
+    Ok(())
+}
+
+/// What the mask of this process takes from the modes of new files.
+fn umask(folder: &Folder) -> io::Result<u32> {
+    let made = fs::File::create(folder.path("made"))?;
+    Ok(0o666 & !made.metadata()?.mode())
+}

@@ -72,6 +72,11 @@ impl Column {
         } else {
             ['<', '<']
         });
+        let length: usize = memory.getattr(intern!(py, "nbytes"))?.extract()?;
+        if length == 0 && is_native && format.ends_with(['Q', 'L']) {
+            // The memory of an empty one may be anywhere, also where no number may begin.
+            return Ok(Some(Self::Numbers(Vec::new())));
+        }
         let buffer = PyBuffer::<u64>::get(given).ok().filter(|_| is_native);
         let Some(buffer) = buffer else {
             let message = format!(

@@ -111,12 +111,15 @@ impl Ticket {
     /// Whether the answer is there.
     fn done(&self, py: Python<'_>) -> PyResult<bool> {
         self.ensure_here(py)?;
-        Ok(match self.state.try_lock() {
+        // While nobody is connected, it is tried to connect.
+        let is_done = py.detach(|| match self.state.try_lock() {
             Ok(mut state) => state.wait(Duration::ZERO),
             // Somebody waits.
             Err(TryLockError::WouldBlock) => false,
             Err(TryLockError::Poisoned(_)) => true,
-        })
+        });
+        look()?;
+        Ok(is_done)
     }
 
     /// Waits for the verdict. Raises TimeoutError if it has not come within `timeout` seconds; the submission goes on.

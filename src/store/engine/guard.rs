@@ -26,8 +26,13 @@ thread_local! {
 /// dropped.
 pub(crate) fn guarded<T>(operation: impl FnOnce() -> Result<T>) -> Result<T> {
     caught(operation).unwrap_or_else(|message| {
+        let why = match message.strip_prefix("internal error") {
+            // It is an error of a page, and says nothing of it.
+            Some(_) => "a page that leads to others is damaged",
+            None => &message,
+        };
         Err(Error::corrupted(format!(
-            "the storage engine gave up: {message}"
+            "the storage engine gave up: {why}"
         )))
     })
 }

@@ -2,7 +2,7 @@
 //! the files that it has open, or another one, by the lists of locks that the system keeps.
 
 use std::fs::{self, File, Metadata};
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use parking_lot::Mutex;
@@ -131,13 +131,28 @@ fn open_error(path: &Path) -> impl Fn(DatabaseError) -> Error {
             path: path.to_owned(),
         },
         DatabaseError::Storage(redb::StorageError::Io(source)) => match source.kind() {
-            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Error::NotSimdb {
-                path: path.to_owned(),
-            },
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+                if begins_as_database(path) {
+                    return Error::damaged("file", "-", CUT_OFF);
+                }
+                Error::NotSimdb {
+                    path: path.to_owned(),
+                }
+            }
             _ => Error::io(path)(source),
         },
         error => engine_error(error),
     }
+}
+
+const CUT_OFF: &str = "it begins as a database, and is shorter than its beginning says, as a copy that was cut; or its \
+                       beginning is damaged";
+
+/// Whether a file begins as all files of the engine do.
+fn begins_as_database(path: &Path) -> bool {
+    let mut beginning = [0; 4];
+    let file = File::open(path).and_then(|mut file| file.read_exact(&mut beginning));
+    file.is_ok() && beginning == *b"redb"
 }
 
 pub(super) fn not_opened(path: &Path, source: io::Error) -> Error {

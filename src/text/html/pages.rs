@@ -95,7 +95,8 @@ pub(super) enum Piece<'a> {
 
 /// Reads a page, and gives its pieces to `take`, with what `begin` returns. Leaves out the elements in `also_hidden`.
 ///
-/// A page that hides nearly all of its text shows it by a script. It is read again, and then no attribute hides.
+/// A page that hides nearly all of its text shows it by a script. It is read again, and then no attribute hides, or what
+/// is there for browsers without scripts is shown.
 ///
 /// # Cost
 ///
@@ -114,11 +115,10 @@ fn read<S>(
         let reader = Reader::new(page, syntax, hiding, also_hidden, |piece| {
             take(&mut state, piece);
         });
-        let hides_itself = reader.read();
-        if hiding == Hiding::Off || !hides_itself {
-            return state;
+        match reader.read() {
+            Some(again) if hiding == Hiding::ByAttributes => hiding = again,
+            _ => return state,
         }
-        hiding = Hiding::Off;
     }
 }
 
@@ -327,6 +327,24 @@ mod tests {
     const STORY: &str = "The council voted on Monday to close the old bridge for a year. The ferry will run twice \
                          as often until the new one opens, and a ticket will cost no more than it does today, \
                          said the mayor of the town when she left the hall.";
+    /// By a role, as by the name of an element. And what is not closed takes no page with it.
+    #[test]
+    fn what_is_beside_the_content_is_known_by_its_role_and_ends_where_that_begins() {
+        let beside = [MORE; 3].join(" ");
+        for role in [
+            "complementary",
+            "contentinfo",
+            "navigation",
+            "search",
+            "dialog",
+        ] {
+            let page = format!("<div role={role}><p>{beside}</p></div><p>{STORY}</p>");
+            assert_eq!(words(&page), words(&format!("<p>{STORY}</p>")), "{role}");
+        }
+        let page = format!("<nav><ul><li>Home<li>News</ul><main><p>{STORY}</p></main>");
+        assert_eq!(words(&page), words(&format!("<p>{STORY}</p>")));
+    }
+
     const MORE: &str = "Shopkeepers on both banks had asked for a later date. They fear for their trade in a \
                         summer without the bridge. The builders answer that the water is too high in winter, \
                         and that the work cannot be done in the dark months of the year.";

@@ -9,7 +9,7 @@
 //! * A page is never in quirks mode.
 //! * What is not shown needs no elements: nothing of a head is kept.
 
-use memchr::memchr2;
+use memchr::{memchr, memchr2};
 
 use super::Syntax;
 use super::names::{Name, Space, Trait, Traits, names};
@@ -20,6 +20,7 @@ use super::showing::{Hiding, Showing};
 use super::tokenizer::{Attributes, Flag, Tag, Token, Tokenizer, Valued, is_blank};
 
 names! {
+    MAIN = "main", NOSCRIPT = "noscript", TEXT = "text",
     A = "a", ANNOTATION_XML = "annotation-xml", BODY = "body", BR = "br", BUTTON = "button", COL = "col",
     COLGROUP = "colgroup", DD = "dd", DESC = "desc", DT = "dt", FONT = "font", FOREIGN_OBJECT = "foreignobject",
     FORM = "form", FRAME = "frame", FRAMESET = "frameset", HEAD = "head", HR = "hr", HTML = "html", INPUT = "input",
@@ -57,6 +58,8 @@ pub(super) struct Reader<'a, T> {
     letters_of_float: Option<usize>,
     /// Where the last part of a text of SVG stands that says it.
     y_of_part: Option<&'a [u8]>,
+    /// The options of the `select` that is open.
+    options: usize,
 }
 
 impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
@@ -80,11 +83,12 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             templates: 0,
             letters_of_float: None,
             y_of_part: None,
+            options: 0,
         }
     }
 
-    /// Reads the page to its end. Returns whether the page hides nearly all of its text.
-    pub(super) fn read(mut self) -> bool {
+    /// Reads the page to its end. Returns how it is to be read again, if it hides nearly all of its text.
+    pub(super) fn read(mut self) -> Option<Hiding> {
         while let Some(token) = self.tokens.next(self.open.top().space != Space::Html) {
             match token {
                 Token::Text(text) => self.text(text, Nul::InData),
@@ -93,9 +97,16 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
                 Token::End(name) => self.end(name),
             }
         }
-        let Amount { shown, hidden } = self.pieces.amount;
-        let is_notice = shown < MOST_OF_NOTICE && hidden >= 4 * shown;
-        hidden > 0 && (shown < LEAST_SHOWN || is_notice)
+        let Amount {
+            shown,
+            hidden,
+            without_scripts,
+        } = self.pieces.amount;
+        if hidden > 0 && shown < LEAST_SHOWN {
+            return Some(Hiding::Off);
+        }
+        let is_for_scripts = shown < FEW_SHOWN && without_scripts >= FEW_SHOWN.max(4 * shown);
+        is_for_scripts.then_some(Hiding::WithoutScripts)
     }
 
     fn text(&mut self, text: &[u8], nul: Nul) {
@@ -167,6 +178,9 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         let special = integration != Integration::None
             || (space, tag.name) == (Space::MathMl, ANNOTATION_XML);
         // One that begins at a place in another line. Many programs give each piece of a word its `x` and its `y`.
+        if (space, tag.name) == (Space::Svg, TEXT) {
+            self.y_of_part = tag.attributes.y;
+        }
         if (space, tag.name) == (Space::Svg, TSPAN) {
             let leaves_line = tag.attributes.has(Flag::Line);
             let known = self.y_of_part.zip(tag.attributes.y);
@@ -203,7 +217,11 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
 
     /// An element of HTML, with what it says of being shown.
     fn element(&self, tag: &Tag<'_>, traits: Traits) -> Element {
-        let own = Showing::html(tag, traits, self.hiding);
+        let mut own = Showing::html(tag, traits, self.hiding);
+        // The lists of all countries, of which a reader sees one.
+        let is_one_of_many = tag.name == OPTION && self.options > MOST_OPTIONS;
+        own.displayed &= !is_one_of_many || tag.attributes.has(Flag::Selected);
+        own.is_apart = tag.attributes.has(Flag::Apart);
         let is_laid_out = self.open.top().own.has_blocks;
         let laid_out = if is_laid_out { Gap::Block } else { Gap::None };
         Element {
@@ -229,8 +247,9 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         if self.open.is_full() {
             self.pop();
         }
-        let is_also_hidden =
-            element.space == Space::Html && self.also_hidden.contains(&element.name);
+        let is_also_hidden = element.space == Space::Html
+            && (self.also_hidden.contains(&element.name)
+                || element.own.is_apart && !self.also_hidden.is_empty());
         if !(self.open.shown().displayed && element.own.displayed) {
             element.gap = Gap::None;
             element.own.floats = false;
@@ -301,7 +320,8 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         if tag.name == A {
             self.pieces.link(false);
         }
-        if traits.has(Trait::Raw) {
+        let is_markup = tag.name == NOSCRIPT && self.hiding == Hiding::WithoutScripts;
+        if traits.has(Trait::Raw) && !is_markup {
             return self.raw(tag, traits);
         }
         if traits.has(Trait::TablePart) {
@@ -333,6 +353,9 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             return;
         }
         let content = self.tokens.raw(tag);
+        if tag.name == NOSCRIPT {
+            self.pieces.amount.without_scripts += text_bytes(content);
+        }
         let element = self.element(tag, traits);
         if !element.own.has_content {
             return self.pass_by(&element);
@@ -425,6 +448,9 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             FORM => self.in_form |= self.templates == 0,
             INPUT => self.may_have_frames &= tag.attributes.is_one_of(Valued::Type, &["hidden"]),
             SELECT if self.open.in_scope(SELECT).is_some() => return self.end_in_scope(SELECT),
+            SELECT => self.options = 0,
+            OPTION => self.options += 1,
+            MAIN => self.end_apart(),
             _ => {}
         }
         self.end_before(tag.name, traits);
@@ -445,6 +471,13 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
                 self.pop();
             }
             _ => {}
+        }
+    }
+
+    /// The main content is in no menu. One that is open was not closed.
+    fn end_apart(&mut self) {
+        for &name in self.also_hidden {
+            self.end_in_scope(name);
         }
     }
 
@@ -568,8 +601,18 @@ fn is_hidden_by_attribute(element: &Element) -> bool {
 
 /// The least text of a page that is taken for what a page shows, in bytes.
 const LEAST_SHOWN: usize = 64;
-/// The most bytes of a notice, such as one on cookies, which may be all that a page shows before its script has run.
-const MOST_OF_NOTICE: usize = 256;
+/// The bytes that may be all that a page shows before its script has run, such as a menu or a notice on cookies.
+const FEW_SHOWN: usize = 256;
+
+/// The most options of a `select` that are all taken.
+const MOST_OPTIONS: usize = 20;
+
+/// The bytes of the text in some markup, nearly.
+fn text_bytes(markup: &[u8]) -> usize {
+    let parts = markup.split(|&byte| byte == b'<');
+    let texts = parts.map(|part| memchr(b'>', part).map_or(part, |end| &part[end + 1..]));
+    texts.map(printed_bytes).sum()
+}
 
 /// The bytes of a text without white space at its ends. All white space between two words is one byte, also spaces that
 /// do not break: how a page is indented says nothing.
@@ -601,6 +644,8 @@ struct Amount {
     shown: usize,
     /// What attributes hide. Of what no attribute could show, nothing is counted.
     hidden: usize,
+    /// What is there for browsers without scripts.
+    without_scripts: usize,
 }
 
 /// Hands out the pieces of a page, and counts the text.
@@ -622,7 +667,7 @@ impl<T: FnMut(Piece<'_>)> Pieces<T> {
 
     /// Text that is shown.
     fn text(&mut self, mut text: &[u8], without_nul: bool, is_preformatted: bool) {
-        if self.amount.shown < MOST_OF_NOTICE {
+        if self.amount.shown < FEW_SHOWN {
             self.amount.shown += printed_bytes(text);
         }
         self.is_broken = false;

@@ -10,7 +10,7 @@ names! {
     ANNOTATION = "annotation", ANNOTATION_XML = "annotation-xml", CLIP_PATH = "clippath", DEFS = "defs",
     DESC = "desc", DIALOG = "dialog", FILTER = "filter", FONT = "font", FOREIGN_OBJECT = "foreignobject", INPUT = "input",
     LINEAR_GRADIENT = "lineargradient", MARKER = "marker", MASK = "mask", METADATA = "metadata",
-    MPHANTOM = "mphantom", OBJECT = "object", PATTERN = "pattern", RADIAL_GRADIENT = "radialgradient",
+    MPHANTOM = "mphantom", NOSCRIPT = "noscript", OBJECT = "object", PATTERN = "pattern", RADIAL_GRADIENT = "radialgradient",
     SCRIPT = "script", SEMANTICS = "semantics", STYLE = "style", SVG = "svg", SYMBOL = "symbol",
     TEMPLATE = "template", TEXT = "text", TITLE = "title",
 }
@@ -22,6 +22,8 @@ pub(super) enum Hiding {
     ByAttributes,
     /// Only those of dialogs and popovers, which somebody has to open.
     Off,
+    /// All, as in a browser without scripts, which shows what is there for it.
+    WithoutScripts,
 }
 
 /// What an element says of being shown.
@@ -45,6 +47,8 @@ pub(super) struct Showing {
     is_preformatted: bool,
     /// Whether only an attribute hides it.
     pub(super) by_attribute: bool,
+    /// Whether it is beside the main content of the page.
+    pub(super) is_apart: bool,
 }
 
 /// As what it is in.
@@ -60,6 +64,7 @@ impl Default for Showing {
             drawn: None,
             is_preformatted: false,
             by_attribute: false,
+            is_apart: false,
         }
     }
 }
@@ -77,13 +82,14 @@ impl Showing {
             }
             // Formulas for MathJax.
             SCRIPT => !attributes.is_of_type(&["math/tex", "math/asciimath", "math/mml"]),
+            NOSCRIPT => hiding != Hiding::WithoutScripts,
             _ => traits.has(Trait::Unshown),
         };
-        let is_closed =
-            tag.name == DIALOG && !attributes.has(Flag::Open) || attributes.has(Flag::Popover);
-        let is_revealed = attributes.has(Flag::Revealed);
+        let is_closed = tag.name == DIALOG && !attributes.has(Flag::Open)
+            || attributes.has(Flag::Popover)
+            || attributes.has(Flag::DialogRole) && attributes.has(Flag::AriaHidden);
         let is_hidden =
-            hiding == Hiding::ByAttributes && attributes.has(Flag::Hidden) && !is_revealed;
+            hiding != Hiding::Off && attributes.has(Flag::Hidden) && !attributes.is_revealed();
 
         let mut own = Self {
             displayed: !(is_closed || is_hidden),
@@ -132,7 +138,7 @@ impl Showing {
         self.gap = style.gap;
         self.floats = style.floats;
         self.has_blocks = style.has_blocks;
-        if hiding == Hiding::ByAttributes && !attributes.has(Flag::Revealed) {
+        if hiding != Hiding::Off && !attributes.is_revealed() {
             self.displayed = style.displayed.unwrap_or(self.displayed);
             self.visible = style.visible.or(self.visible);
         }
@@ -343,17 +349,25 @@ fn display(value: &[u8]) -> Option<(bool, Display)> {
 
 /// Whether a style has `font-size: 0`, in any unit.
 fn has_no_size(style: &[u8]) -> bool {
-    Declarations(style).any(|declaration| {
+    let mut size = Property::UNSAID;
+    for declaration in Declarations(style) {
         let mut parts = declaration.splitn(2, |&byte| byte == b':');
         let name = parts.next().unwrap_or_default().trim_ascii();
-        let value = parts.next().unwrap_or_default().trim_ascii();
-        let digits = value
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit() || **byte == b'.');
-        name.eq_ignore_ascii_case(b"font-size")
-            && value.starts_with(b"0")
-            && digits.into_iter().all(|&byte| byte == b'0' || byte == b'.')
-    })
+        if name.eq_ignore_ascii_case(b"font-size") {
+            size.declare(parts.next().unwrap_or_default(), is_nothing);
+        }
+    }
+    size.value == Some(true)
+}
+
+/// Whether a length is 0.
+fn is_nothing(length: &[u8]) -> Option<bool> {
+    let digits = length
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit() || **byte == b'.')
+        .count();
+    let number = &length[..digits];
+    Some(number.contains(&b'0') && number.iter().all(|byte| b"0.".contains(byte)))
 }
 
 /// Whether a box is taken out of its line. Then it is a block (CSS 2.1, 9.7).

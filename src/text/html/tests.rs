@@ -392,9 +392,11 @@ fn what_has_to_be_opened_is_not_shown() {
         "<div hidden='until found'><p>no<p>no</div>",
         "<div hidden id=af>no</div><div hidden id=afx1>no</div>",
         "<template id=pl-0-0>no</template><template id=1>no</template>",
-        "<font class=jammer>no</font><font style='font-size:0px;color:#fff'>no</font>",
+        "<font class=jammer>no</font><font style='font-size:12px;font-size:0px;color:#fff'>no</font>",
         "<span class=MathJax_Preview>no</span><span class=MathJax id=MathJax-Element-1-Frame>no</span>",
-        "<span class=katex-html aria-hidden=true>no</span>",
+        "<span class=katex-mathml></span><span class=katex-html aria-hidden=true>no</span>",
+        "<div class='modal fade' role=dialog aria-hidden=true>no</div>",
+        "<pre><span class=linenos> 1</span><span class='ln x'>20</span><a class=lnt>3</a></pre>",
         "<div style='opacity:0;visibility:hidden;position:fixed'>no</div>",
         "<div hidden id=S:>no</div><div hidden id=S:0x>no</div><div hidden id=0>no</div>",
         "<script type=text/javascript>no</script><script type=math>no</script>",
@@ -458,6 +460,13 @@ fn what_has_to_be_opened_is_not_shown() {
         "<div class='wow' style='visibility: hidden; animation-name: none;'>yes</div>",
         "<div style='opacity: 0; visibility: hidden'>yes</div>",
         "<ul style='font-size:0'><li>yes</ul>",
+        "<font style='font-size:0;font-size:12px'>yes</font>",
+        "<div class=jammer>yes</div>",
+        "<p class=katex-html>yes</p>",
+        "<p class=linenos>yes</p>",
+        "<div role=dialog>yes</div>",
+        "<div role=region aria-labelledby=a hidden>yes</div>",
+        "<template blazor-component-id=6><p>yes</template>",
         "<p><span class='mwe-math-mathml-a11y' style='display: none;'><math><mi>yes</mi></math></span></p>",
     ] {
         assert_eq!(
@@ -484,18 +493,55 @@ fn a_page_that_hides_nearly_all_of_itself_is_read_whole() {
     ] {
         assert_eq!(words(&page), story, "{page}");
     }
-    // A notice is all that it shows.
+    // A page of its own with a menu that is closed.
     let notice =
         "We use cookies to give you the best experience on our site. By going on you agree.";
-    let page = format!(
-        "<div>{notice}</div><main style='display:none'><p>{}</main>",
-        [story; 4].join(" ")
-    );
-    assert!(words(&page).contains(story));
-    let page = format!("<div>{notice}</div><main style='display:none'><p>{story}</main>");
-    assert_eq!(words(&page), notice);
+    for hidden in ["style='display:none'", "hidden"] {
+        let page = format!(
+            "<div>{notice}</div><ul {hidden}><li>{}</ul>",
+            [story; 4].join(" ")
+        );
+        assert_eq!(words(&page), notice);
+    }
     let dialog = format!("<p>Short.<dialog>{story}</dialog><div popover>{story}</div>");
     assert_eq!(words(&dialog), "Short.");
+}
+
+/// Forums send their threads so to those who run no scripts.
+#[test]
+fn a_page_that_is_there_for_browsers_without_scripts_is_read_as_they_do() {
+    let story = "The council voted on Monday to close the old bridge for a year. ".repeat(6);
+    let menu = "<ul><li>Home<li>Docs<li>Forum</ul><section id=main></section>";
+    let page = |menu: &str, story: &str| {
+        format!(
+            "{menu}<noscript><div id=main-outlet><h1>Thread</h1><p>{story}</p></div></noscript>"
+        )
+    };
+    assert_eq!(
+        words(&page(menu, &story)),
+        format!("Home Docs Forum Thread {}", story.trim())
+    );
+    // Where a page shows itself, or has little for them, it is as in all browsers.
+    let long = format!("<p>{story}</p>");
+    assert_eq!(words(&page(&long, &story)), story.trim());
+    assert_eq!(
+        words(&page(menu, "Please enable JavaScript.")),
+        "Home Docs Forum"
+    );
+    let style = format!(
+        "<noscript><style>{}</style></noscript>",
+        "p{color:red}".repeat(50)
+    );
+    assert_eq!(words(&format!("{menu}{style}")), "Home Docs Forum");
+}
+
+#[test]
+fn of_a_long_list_to_choose_from_only_some_is_text() {
+    let options: String = (0..100).map(|i| format!("<option>o{i}")).collect();
+    let page =
+        format!("<select>{options}<option selected>own</select><select><option>next</select>");
+    let shown: Vec<String> = (0..20).map(|i| format!("o{i}")).collect();
+    assert_eq!(words(&page), format!("{} own next", shown.join(" ")));
 }
 
 #[test]

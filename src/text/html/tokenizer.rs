@@ -12,6 +12,8 @@ use super::names::{Name, names};
 use super::references::{self, Characters, Within};
 
 names! {
+    ARIA_HIDDEN = "aria-hidden", ARIA_LABELLED_BY = "aria-labelledby", BLAZOR_PART = "blazor-component-id",
+    DATA_NO_SNIPPET = "data-nosnippet", FONT = "font", SELECTED = "selected",
     CLASS = "class", COLOR = "color", DATA = "data", DISPLAY = "display", DY = "dy", ENCODING = "encoding",
     FACE = "face", HIDDEN = "hidden", HREF = "href", ID = "id", OPEN = "open", POPOVER = "popover",
     SCRIPT = "script", SHADOW_ROOT = "shadowrootmode",
@@ -44,6 +46,8 @@ pub(super) struct Tokenizer<'a> {
     syntax: Syntax,
     /// The prefixes of XML that were looked up.
     prefixes: Vec<Prefix<'a>>,
+    /// Whether KaTeX has written its formulas twice, once it was looked up.
+    has_formulas_twice: Option<bool>,
 }
 
 /// A prefix of names in XML.
@@ -70,6 +74,7 @@ impl<'a> Tokenizer<'a> {
             at: 0,
             syntax,
             prefixes: Vec::new(),
+            has_formulas_twice: None,
         }
     }
 
@@ -188,6 +193,11 @@ impl<'a> Tokenizer<'a> {
             match byte {
                 b'>' => {
                     self.at += 1;
+                    let attributes = &mut tag.attributes;
+                    if attributes.has(Flag::LineNumber) && begins_with_number(&self.page[self.at..])
+                    {
+                        attributes.set(Flag::Hidden);
+                    }
                     return Some(tag);
                 }
                 b'/' => {
@@ -198,10 +208,21 @@ impl<'a> Tokenizer<'a> {
                 _ => {
                     let name = self.attribute_name();
                     let value = self.attribute_value();
-                    tag.attributes.add(name, value);
+                    match (name, value) {
+                        (CLASS, b"katex-html") if !self.has_formulas_twice() => {}
+                        (CLASS, b"jammer") if tag.name != FONT => {}
+                        _ => tag.attributes.add(name, value),
+                    }
                 }
             }
         }
+    }
+
+    /// Whether the page has MathML beside what KaTeX draws. Pages may have the latter alone.
+    fn has_formulas_twice(&mut self) -> bool {
+        let page = self.page;
+        let is_there = || memmem::find(page, b"katex-mathml").is_some();
+        *self.has_formulas_twice.get_or_insert_with(is_there)
     }
 
     /// The name that begins here, and as it is written.
@@ -482,7 +503,7 @@ fn script_end(content: &[u8]) -> usize {
 #[derive(Default)]
 pub(super) struct Attributes<'a> {
     /// A bit for each flag.
-    flags: u16,
+    flags: u32,
     style: Option<&'a [u8]>,
     encoding: Option<&'a [u8]>,
     shadow_root: Option<&'a [u8]>,
@@ -516,8 +537,20 @@ pub(super) enum Flag {
     /// A name by which what is hidden at first is shown all the same: a part of a page of React or Marko that comes
     /// late, a tab, or the MathML for which wikis show a picture.
     Revealed,
-    /// The name of a part of a page of Solid that comes late, in a template.
+    /// The name of a part of a page of Solid or Blazor that comes late, in a template.
     LateTemplate,
+    /// The role of a dialog, and that it is not there for those who listen: it is closed.
+    DialogRole,
+    AriaHidden,
+    /// The role of a part of an accordion, which has a name.
+    RegionRole,
+    Labelled,
+    /// A role of what is beside the main content of a page, or that it is none of that.
+    Apart,
+    /// `selected`, of an option.
+    Selected,
+    /// A class of the number of a line of code.
+    LineNumber,
 }
 
 /// An attribute whose value is asked for.
@@ -553,7 +586,13 @@ impl<'a> Attributes<'a> {
             CLASS if matches!(value, b"katex-html" | b"MathJax_Preview" | b"jammer") => {
                 self.set(Flag::Hidden);
             }
-            ROLE if value == b"tabpanel" => self.set(Flag::Revealed),
+            CLASS if is_of_line_number(value) => self.set(Flag::LineNumber),
+            ROLE => self.add_role(value),
+            ARIA_HIDDEN if value == b"true" => self.set(Flag::AriaHidden),
+            ARIA_LABELLED_BY => self.set(Flag::Labelled),
+            DATA_NO_SNIPPET => self.set(Flag::Apart),
+            BLAZOR_PART => self.set(Flag::LateTemplate),
+            SELECTED => self.set(Flag::Selected),
             Y => _ = self.y.get_or_insert(value),
             CLASS if value.starts_with(b"mwe-math-mathml-a11y") => self.set(Flag::Revealed),
             STYLE => _ = self.style.get_or_insert(value),
@@ -565,12 +604,30 @@ impl<'a> Attributes<'a> {
         }
     }
 
+    fn add_role(&mut self, role: &[u8]) {
+        match role {
+            b"tabpanel" => self.set(Flag::Revealed),
+            b"region" => self.set(Flag::RegionRole),
+            b"dialog" | b"alertdialog" => {
+                self.set(Flag::DialogRole);
+                self.set(Flag::Apart);
+            }
+            b"complementary" | b"contentinfo" | b"navigation" | b"search" => self.set(Flag::Apart),
+            _ => {}
+        }
+    }
+
     fn set(&mut self, flag: Flag) {
-        self.flags |= 1 << flag as u16;
+        self.flags |= 1 << flag as u32;
     }
 
     pub(super) fn has(&self, flag: Flag) -> bool {
-        self.flags >> flag as u16 & 1 == 1
+        self.flags >> flag as u32 & 1 == 1
+    }
+
+    /// Whether what is hidden at first is shown all the same.
+    pub(super) fn is_revealed(&self) -> bool {
+        self.has(Flag::Revealed) || self.has(Flag::RegionRole) && self.has(Flag::Labelled)
     }
 
     /// Whether an attribute has one of these values.
@@ -614,6 +671,29 @@ fn is_late_part(id: &[u8]) -> bool {
         0 => false,
         digits => id[..id.len() - digits].ends_with(b"S:"),
     }
+}
+
+/// Whether one of the classes is that of the number of a line of code, of Pygments, Chroma and others.
+fn is_of_line_number(classes: &[u8]) -> bool {
+    const CLASSES: [&[u8]; 6] = [
+        b"linenos",
+        b"lineno",
+        b"ln",
+        b"lnt",
+        b"linenumber",
+        b"line-number",
+    ];
+    classes.contains(&b'l')
+        && classes
+            .split(u8::is_ascii_whitespace)
+            .any(|class| CLASSES.contains(&class))
+}
+
+/// Whether a text is only a number, up to the next tag.
+fn begins_with_number(text: &[u8]) -> bool {
+    let end = memchr(b'<', text).unwrap_or(text.len());
+    let number = text[..end].trim_ascii();
+    !number.is_empty() && number.iter().all(u8::is_ascii_digit)
 }
 
 /// Whether the `id` of a template is that of a part of a page that Solid sends behind the rest, such as `0-0-1`.

@@ -39,7 +39,8 @@
 //! * In capitals, Đ, Ð and Ɖ look the same, and old texts in Vietnamese, Serbian and Croatian have the second for the
 //!   first. So they are one, and so are their small letters. So are ǝ and ə, and the line and the dot below a letter, of
 //!   which Yoruba is written with either.
-//! * Acute and grave on vowels of Cyrillic tell where a word is stressed. They are there for learners, and go.
+//! * Acute and grave on vowels of Cyrillic tell where a word is stressed, and go. In Macedonian and Bulgarian, where ѐ and ѝ
+//!   are letters, few words differ in them alone.
 //! * A nasal of Devanagari with a virama before a stop of its own row, and the anusvara; and the candrabindu and the
 //!   anusvara (Lucene's `HindiNormalizer`, of the first for न only).
 //! * Thai and Lao ำ behind a tone mark, and the two signs that it is made of, around the mark. แ and twice เ. Two vowel
@@ -63,8 +64,10 @@
 //!   them.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use memchr::memmem;
+use smallvec::SmallVec;
 use unicode_normalization::char::canonical_combining_class;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
@@ -91,12 +94,15 @@ pub(crate) fn normalize(text: &str) -> Cow<'_, str> {
         let at = rest.bytes().position(|byte| !byte.is_ascii());
         let at = at.unwrap_or(rest.len());
         // Whether a superscript is a note is seen by the word before.
-        let taken = match rest[at..].chars().next() {
-            Some(c) if is_superscript(c) => WORD_OF_NOTE,
-            Some(_) => 1,
-            None => 0,
+        let taken = match rest.as_bytes().get(at) {
+            Some(b'\xC2' | b'\xE2') if rest[at..].starts_with(is_superscript) => WORD_OF_NOTE,
+            _ => 1,
         };
-        let ascii = at.saturating_sub(taken);
+        let ascii = if at < rest.len() {
+            at.saturating_sub(taken)
+        } else {
+            at
+        };
         let (plain, other) = rest.split_at(ascii);
         let start = folded.len();
         folded.push_str(plain);
@@ -116,8 +122,11 @@ pub(crate) fn normalize(text: &str) -> Cow<'_, str> {
 /// The text without soft hyphens at the ends of lines, and without these ends.
 fn without_broken_lines(text: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(text);
+    if memmem::find(text.as_bytes(), "\u{ad}".as_bytes()).is_none() {
+        return text;
+    }
     for end in ["\u{ad}\r\n", "\u{ad}\n"] {
-        if memmem::find(text.as_bytes(), end.as_bytes()).is_some() {
+        if text.contains(end) {
             text = Cow::Owned(text.replace(end, ""));
         }
     }
@@ -147,14 +156,16 @@ fn fold_into(text: &str, folded: &mut String) {
     while !rest.is_empty() {
         let (same, other) = rest.split_at(rest.find(|c| !stays(c)).unwrap_or(rest.len()));
         folded.push_str(same);
-        let (piece, behind, properties) = piece(other);
+        let (piece, behind, properties, is_arranged) = piece(other);
         let is_composed = !properties.has(Property::FoldsToSeveral)
-            && are_arranged(piece.chars())
+            && (!is_arranged || are_arranged(piece.chars()))
             && (!properties.has(Property::Changes)
                 || is_nfkc_quick(piece.chars()) == IsNormalized::Yes);
         if is_composed {
             folded.extend(piece.chars().map(fold));
-        } else if properties.has(Property::FoldsToSeveral) || !compose_and_fold(piece, folded) {
+        } else if properties.has(Property::FoldsToSeveral)
+            || !compose_and_fold(piece, is_arranged, folded)
+        {
             decompose_and_fold(piece, folded);
         }
         rest = behind;
@@ -170,23 +181,26 @@ fn stays_by(c: char, properties: Properties) -> bool {
     matches!(c, '\u{4E00}'..='\u{9FFF}') || is_unknown
 }
 
-/// Cuts a text before the first character that stays. With what is true of some character before that.
-fn piece(text: &str) -> (&str, &str, Properties) {
+/// Cuts a text before the first character that stays. With what is true of some character before that, and whether
+/// there may be any that is arranged.
+fn piece(text: &str) -> (&str, &str, Properties, bool) {
     let mut all = Properties::new(' ');
+    let mut is_arranged = false;
     for (at, c) in text.char_indices() {
         let properties = Properties::new(c);
         if stays_by(c, properties) {
-            return (&text[..at], &text[at..], all);
+            return (&text[..at], &text[at..], all, is_arranged);
         }
         all = all.or(properties);
+        is_arranged |= may_be_arranged(c);
     }
-    (text, "", all)
+    (text, "", all, is_arranged)
 }
 
 /// Composes a piece, and folds its characters one by one. That takes half of the time of the plain algorithm. Returns
 /// false, with nothing added, where that may be another text: where a character folds to several, where a mark may be
 /// lost on its letter, or compose with the folded letter.
-fn compose_and_fold(piece: &str, folded: &mut String) -> bool {
+fn compose_and_fold(piece: &str, is_arranged: bool, folded: &mut String) -> bool {
     let start = folded.len();
     let mut base = ' ';
     let mut base_folds = false;
@@ -211,11 +225,11 @@ fn compose_and_fold(piece: &str, folded: &mut String) -> bool {
         }
         folded.push(fold(c));
     }
-    if !are_arranged(folded[start..].chars()) {
+    let is_right = !is_arranged || are_arranged(folded[start..].chars());
+    if !is_right {
         folded.truncate(start);
-        return false;
     }
-    true
+    is_right
 }
 
 /// The plain algorithm, of a piece or of a whole text.
@@ -246,7 +260,11 @@ fn decompose_and_fold(text: &str, folded: &mut String) {
         .into_iter()
         .flatten()
     });
-    let mut letters: Vec<char> = parted.nfkd().flat_map(|c| folding.next(c)).collect();
+    let letters = parted.nfkd().flat_map(|c| folding.next(c));
+    if !text.chars().any(may_be_arranged) {
+        return folded.extend(letters.nfc());
+    }
+    let mut letters: Letters = letters.collect();
     if !are_arranged(letters.iter().copied()) {
         letters = arranged(letters);
     }
@@ -285,16 +303,23 @@ const fn place_of_mark(c: char) -> Option<u8> {
     })
 }
 
-/// What marks on a letter are sorted by.
-fn order_of_mark(c: char) -> Option<(u8, u8, char)> {
-    if !matches!(c, '\u{e31}'..='\u{17d1}') {
-        return None;
-    }
-    Some((place_of_mark(c)?, canonical_combining_class(c), c))
+/// Whether a character may be one of those that are arranged: from the first nasal of Devanagari to the last mark of
+/// Khmer.
+const fn may_be_arranged(c: char) -> bool {
+    matches!(c, '\u{919}'..='\u{17d1}')
 }
 
-fn are_marks(a: char, b: char) -> bool {
-    order_of_mark(a).is_some() && order_of_mark(b).is_some()
+/// Whether both are marks, and how the first is sorted beside the second.
+fn order_of_marks(first: char, second: char) -> Option<Ordering> {
+    // Most are letters of India. A script has a block of 128 codes, so marks of two are not sorted among each other.
+    if first < '\u{e31}' || u32::from(first) >> 7 != u32::from(second) >> 7 {
+        return None;
+    }
+    let places = place_of_mark(first)?.cmp(&place_of_mark(second)?);
+    Some(places.then_with(|| {
+        let classes = [first, second].map(canonical_combining_class);
+        classes[0].cmp(&classes[1]).then(first.cmp(&second))
+    }))
 }
 
 /// The letter or the sign that looks as these two do.
@@ -321,14 +346,16 @@ const fn is_nasal_of(nasal: char, virama: char, stop: char) -> bool {
         }
 }
 
+/// The letters of a piece, which is mostly a word.
+type Letters = SmallVec<[char; 32]>;
+
 /// Whether [`arranged`] would change nothing.
 fn are_arranged(letters: impl Iterator<Item = char>) -> bool {
     let (mut first, mut second) = (' ', ' ');
     for c in letters {
-        let is_behind = |order| order_of_mark(second).is_some_and(|before| before >= order);
         if as_one(second, c).is_some()
             || is_nasal_of(first, second, c)
-            || order_of_mark(c).is_some_and(is_behind)
+            || order_of_marks(second, c).is_some_and(Ordering::is_ge)
         {
             return false;
         }
@@ -339,12 +366,12 @@ fn are_arranged(letters: impl Iterator<Item = char>) -> bool {
 }
 
 /// Puts the marks of each letter in order, each of them once, and writes what looks the same in one way.
-fn arranged(mut letters: Vec<char>) -> Vec<char> {
-    for marks in letters.chunk_by_mut(|&a, &b| are_marks(a, b)) {
-        marks.sort_by_key(|&mark| order_of_mark(mark));
+fn arranged(mut letters: Letters) -> Letters {
+    for marks in letters.chunk_by_mut(|&a, &b| order_of_marks(a, b).is_some()) {
+        marks.sort_by(|&a, &b| order_of_marks(a, b).unwrap_or(Ordering::Equal));
     }
-    letters.dedup_by(|a, b| a == b && order_of_mark(*a).is_some());
-    let mut arranged: Vec<char> = Vec::with_capacity(letters.len());
+    letters.dedup_by(|a, b| order_of_marks(*a, *b) == Some(Ordering::Equal));
+    let mut arranged = Letters::with_capacity(letters.len());
     for c in letters {
         match arranged[..] {
             [.., before] if let Some(one) = as_one(before, c) => {
@@ -358,6 +385,8 @@ fn arranged(mut letters: Vec<char>) -> Vec<char> {
             _ => arranged.push(c),
         }
     }
+    // Two vowel signs may have become one that was there.
+    arranged.dedup_by(|a, b| order_of_marks(*a, *b) == Some(Ordering::Equal));
     arranged
 }
 

@@ -57,7 +57,10 @@ ROWS += ("\u0928\u094d(?=[\u0924-\u0927])", "\u092e\u094d(?=[\u092a-\u092d])")
 
 
 def arranged(run):
-    """The marks of a letter of Thai, Lao, Khmer or Myanmar in order, each once."""
+    """The marks of a letter of Thai, Lao, Khmer or Myanmar in order, each once. Those of two scripts stay apart."""
+    scripts = ["".join(marks) for _, marks in itertools.groupby(run, lambda mark: ord(mark) >> 7)]
+    if len(scripts) > 1:
+        return "".join(map(arranged, scripts))
     place = {mark: next(place for place, marks in enumerate(PLACES) if re.match(f"[{marks}]", mark)) for mark in run}
     return "".join(sorted(place, key=lambda mark: (place[mark], unicodedata.combining(mark), mark)))
 
@@ -95,6 +98,7 @@ def folded(piece):
         result += fold
     result = re.sub(f"[{''.join(PLACES)}]+", lambda run: arranged(run.group()), result)
     result = re.sub("|".join(AS_ONE), lambda two: AS_ONE[two.group()], result)
+    result = re.sub(f"([{''.join(PLACES)}])\\1+", r"\1", result)
     return unicodedata.normalize("NFC", re.sub("|".join(ROWS), "\u0902", result))
 
 
