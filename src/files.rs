@@ -455,7 +455,7 @@ impl NewFile {
 
     /// An empty file that is to replace the file at `path`, if one stands there, and where that is: where a link leads
     /// to. It can be read by those who can read that file.
-    #[cfg(any(feature = "ingest", feature = "parquet"))]
+    #[cfg(any(feature = "cli", feature = "parquet"))]
     pub(crate) fn in_place_of(path: &Path) -> Result<(std::path::PathBuf, Self)> {
         if let Some(error) = leads_nowhere(path) {
             return Err(error);

@@ -6,8 +6,8 @@ use std::io::{self, IsTerminal as _, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::sync::Mutex;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
-use parking_lot::Mutex;
 
 use super::console::Terminal;
 use super::escaping::harmless;

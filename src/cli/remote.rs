@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::sync::Mutex;
 use clap::Parser;
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Answer, Failure, finish};

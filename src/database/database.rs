@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "serve")]
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 #[cfg(feature = "serve")]
 use super::listener::{Listen, Listener};

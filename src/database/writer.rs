@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 use super::database::Database;
 use super::group_commit;

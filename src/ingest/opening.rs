@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::encoding::UTF_8_MARK;

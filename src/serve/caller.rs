@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use rustix::event::PollFlags;
 
 use super::request::{Frame, MOST_REQUEST_BYTES, line_of};

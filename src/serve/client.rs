@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use rustix::event::PollFlags;
 
 use super::call::{add_request, expire_request, plain_request, query_request};
@@ -160,6 +160,7 @@ impl Client {
             heard: Instant::now(),
             driver: None,
             is_closed: false,
+            unheard: None,
             started,
             search: None,
         };
@@ -378,7 +379,7 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Forked`] in a forked process, and [`Error::Interrupted`], as [`ClientOptions::stop_when`] says. Tickets
-    /// give their answers.
+    /// give their answers. [`Error::NotServed`] if something was not answered whose ticket was let go.
     pub fn close(&self) -> Result<()> {
         self.shared.process.ensure_here()?;
         self.shared.close()
@@ -510,6 +511,8 @@ struct State {
     /// The thread that sends and receives for all.
     driver: Option<ThreadId>,
     is_closed: bool,
+    /// The first error of a submission whose ticket was let go.
+    unheard: Option<Error>,
     started: Option<Started>,
     /// The search for somebody who serves, while nobody is connected.
     search: Option<Search>,
@@ -555,6 +558,9 @@ impl State {
         self.search = None;
         self.waiting_bytes = 0;
         for waiting in self.waiting.drain(..) {
+            if Arc::strong_count(&waiting.place) == 1 {
+                self.unheard.get_or_insert_with(|| error.clone());
+            }
             *waiting.place.lock() = Some(Err(error.clone()));
         }
     }
@@ -844,7 +850,7 @@ impl Shared {
         // Who is interrupted leaves the connection to those who wait for their answers.
         self.drive(&mut state, |state| state.waiting.is_empty(), None)?;
         state.clear();
-        Ok(())
+        state.unheard.take().map_or(Ok(()), Err)
     }
 }
 

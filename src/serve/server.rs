@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, getrlimit};
 

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Weak};
 
-use parking_lot::RwLock;
+use crate::sync::RwLock;
 
 use super::read::Reader;
 use crate::error::Result;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::thread;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 use super::write::Transaction;
 use crate::error::{Error, Result};

@@ -527,6 +527,51 @@ impl Orphan {
     }
 }
 
+/// The locks kept a table of the threads that wait, with those of the parent. When threads of the child made it grow, they
+/// wrote where the memory of those had been: children crashed, or waited for ever.
+#[test]
+fn a_child_with_databases_and_threads_of_its_own_touches_nothing_of_those_of_its_parent()
+-> TestResult {
+    alone(
+        "a_child_with_databases_and_threads_of_its_own_touches_nothing_of_those_of_its_parent",
+        || {
+            let folder = Folder::new()?;
+            let opened = Database::create(folder.path("parent.simdb"), &external())?;
+            let _writer = opened.writer(WriterOptions::new())?;
+            thread::sleep(Duration::from_millis(50));
+            for round in 0..8 {
+                let Some(child) = fork()? else {
+                    in_child(|| {
+                        let mut databases = Vec::new();
+                        for number in 0..4 {
+                            let path = folder.path(&format!("{round}-{number}.simdb"));
+                            let database = Database::create(path, &external())?;
+                            let writer = database.writer(WriterOptions::new())?;
+                            databases.push((database, writer));
+                        }
+                        thread::scope(|scope| {
+                            for number in 0..32u64 {
+                                let (_, writer) = &databases[number as usize % databases.len()];
+                                scope.spawn(move || {
+                                    let document = document(number.to_string(), number << 40);
+                                    writer.insert_if_new(&document, &Policy::link())
+                                });
+                            }
+                        });
+                        for (database, writer) in databases {
+                            writer.close()?;
+                            assert_eq!(database.snapshot()?.stats()?.documents, 8);
+                        }
+                        Ok(())
+                    })
+                };
+                child.ends_well();
+            }
+            Ok(())
+        },
+    )
+}
+
 /// The file stayed in use by a process that was gone, and nobody was told who kept it.
 #[cfg(target_os = "linux")]
 #[test]

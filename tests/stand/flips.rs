@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use redb::{ReadableDatabase, ReadableTable, TableDefinition};
 
 use super::answers::{Answers, Questions};

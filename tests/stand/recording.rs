@@ -8,7 +8,7 @@ use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 #[cfg(unix)]
 use redb::BackendError;
 use redb::StorageBackend;

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::sync::Mutex;
 use foldhash::fast::RandomState;
-use parking_lot::Mutex;
 
 use crate::database::crowding::FingerprintGroup;
 use crate::error::Result;

@@ -388,12 +388,17 @@ impl Drop for Verdicts {
             return;
         }
         _ = Python::try_attach(|py| {
+            // It may be dropped while an exception is on its way, and to warn runs code.
+            let pending = PyErr::take(py);
             let message = c"nothing was stored by insert_many_if_new: its verdicts were never asked for; go through \
                             them, or use list()";
             let class = py.get_type::<PyRuntimeWarning>();
             if let Err(error) = PyErr::warn(py, &class, message, 1) {
                 // Where warnings are errors.
                 error.write_unraisable(py, None);
+            }
+            if let Some(pending) = pending {
+                pending.restore(py);
             }
         });
     }

@@ -54,6 +54,10 @@ impl Column {
 
     fn of_buffer(given: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let py = given.py();
+        // What is masked is none of the numbers. One by one, it is told.
+        if given.hasattr(intern!(py, "mask"))? {
+            return Ok(None);
+        }
         let Ok(memory) = pyo3::types::PyMemoryView::from(given) else {
             return Ok(None);
         };
@@ -73,8 +77,8 @@ impl Column {
             ['<', '<']
         });
         let length: usize = memory.getattr(intern!(py, "nbytes"))?.extract()?;
-        if length == 0 && is_native && format.ends_with(['Q', 'L']) {
-            // The memory of an empty one may be anywhere, also where no number may begin.
+        if length == 0 {
+            // What nobody has put anything in is of any type.
             return Ok(Some(Self::Numbers(Vec::new())));
         }
         let buffer = PyBuffer::<u64>::get(given).ok().filter(|_| is_native);

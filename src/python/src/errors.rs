@@ -98,6 +98,27 @@ pub(crate) fn closed(py: Python<'_>, what: &str) -> PyErr {
     raised(py, "ClosedError", (format!("the {what} is closed"),))
 }
 
+/// The process in which something with a lock was made. A lock that another thread had when this process was forked would
+/// never be free.
+pub(crate) struct Home(u32);
+
+impl Home {
+    pub(crate) fn here() -> Self {
+        Self(std::process::id())
+    }
+
+    pub(crate) fn is_here(&self) -> bool {
+        self.0 == std::process::id()
+    }
+
+    pub(crate) fn ensure_here(&self, py: Python<'_>) -> PyResult<()> {
+        match self.is_here() {
+            true => Ok(()),
+            false => Err(exception(py, &Error::Forked, None)),
+        }
+    }
+}
+
 /// A result for Python.
 pub(crate) trait OrRaise<T> {
     fn or_raise(self, py: Python<'_>) -> PyResult<T>;

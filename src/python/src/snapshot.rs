@@ -12,7 +12,7 @@ use crate::columns::contents;
 use crate::content::Content;
 use crate::convert::key_bytes;
 use crate::documents::{Cluster, Document, Matches, Pair};
-use crate::errors::{OrRaise, closed};
+use crate::errors::{Home, OrRaise, closed};
 use crate::fingerprinter::judge_all;
 use crate::overlap::overlap;
 use crate::question::Named;
@@ -99,7 +99,8 @@ impl Snapshot {
 
     /// All documents, in the order in which they were written. One block of them is in memory at a time.
     fn __iter__(&self, py: Python<'_>) -> PyResult<Documents> {
-        Ok(Documents(Mutex::new(self.here(py)?.documents())))
+        let documents = self.here(py)?.documents();
+        Ok(Documents(Mutex::new(documents), Home::here()))
     }
 
     /// As Database.query.
@@ -287,7 +288,7 @@ fn answers_in_parts(
 
 /// All documents of a snapshot.
 #[pyclass(module = "simdb._simdb", frozen, name = "_Documents")]
-pub(crate) struct Documents(Mutex<simdb::Documents>);
+pub(crate) struct Documents(Mutex<simdb::Documents>, Home);
 
 #[pymethods]
 impl Documents {
@@ -296,6 +297,7 @@ impl Documents {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Document>> {
+        self.1.ensure_here(py)?;
         let next = detached(py, || {
             self.0
                 .lock()
@@ -308,11 +310,11 @@ impl Documents {
 }
 
 /// The events of a search, of which some are told to nobody.
-struct Events<T: Send + 'static>(Mutex<Option<Found<T>>>);
+struct Events<T: Send + 'static>(Mutex<Option<Found<T>>>, Home);
 
 impl<T: Send + 'static> Events<T> {
     fn new(found: Found<T>) -> Self {
-        Self(Mutex::new(Some(found)))
+        Self(Mutex::new(Some(found)), Home::here())
     }
 
     /// The first event of which `wanted` makes something. Signals are looked for between events.
@@ -321,6 +323,7 @@ impl<T: Send + 'static> Events<T> {
         py: Python<'_>,
         wanted: impl Fn(T) -> Option<U> + Send + Sync,
     ) -> PyResult<Option<U>> {
+        self.1.ensure_here(py)?;
         loop {
             let next = detached(py, || {
                 let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -335,6 +338,9 @@ impl<T: Send + 'static> Events<T> {
     }
 
     fn close(&self, py: Python<'_>) {
+        if !self.1.is_here() {
+            return;
+        }
         py.detach(|| drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take()));
     }
 }

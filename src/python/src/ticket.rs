@@ -10,7 +10,7 @@ use pyo3::exceptions::PyTimeoutError;
 use pyo3::prelude::*;
 
 use crate::documents::Verdict;
-use crate::errors::{OrRaise, exception};
+use crate::errors::{Home, OrRaise};
 use crate::signals::{LOOK, look};
 
 /// The answer to a submission, which comes later. `await` it in a task, or call `result` in a thread. If it is let go,
@@ -23,7 +23,7 @@ pub(crate) struct Ticket {
     /// Whether it goes to the process that serves the database.
     is_of_client: bool,
     too_short: bool,
-    process: u32,
+    home: Home,
 }
 
 enum State {
@@ -81,15 +81,7 @@ impl Ticket {
             state: Mutex::new(state),
             waiters: Arc::default(),
             too_short,
-            process: std::process::id(),
-        }
-    }
-
-    /// A lock that another thread had when this process was forked would never be free.
-    fn ensure_here(&self, py: Python<'_>) -> PyResult<()> {
-        match self.process == std::process::id() {
-            true => Ok(()),
-            false => Err(exception(py, &simdb::Error::Forked, None)),
+            home: Home::here(),
         }
     }
 
@@ -110,7 +102,7 @@ impl Ticket {
 impl Ticket {
     /// Whether the answer is there.
     fn done(&self, py: Python<'_>) -> PyResult<bool> {
-        self.ensure_here(py)?;
+        self.home.ensure_here(py)?;
         // While nobody is connected, it is tried to connect.
         let is_done = py.detach(|| match self.state.try_lock() {
             Ok(mut state) => state.wait(Duration::ZERO),
@@ -125,7 +117,7 @@ impl Ticket {
     /// Waits for the verdict. Raises TimeoutError if it has not come within `timeout` seconds; the submission goes on.
     #[pyo3(signature = (timeout=None))]
     pub(crate) fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Verdict> {
-        self.ensure_here(py)?;
+        self.home.ensure_here(py)?;
         let end = match timeout.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0))) {
             // A number that is none, or longer than anybody waits.
             None | Some(Err(_)) => None,
@@ -150,7 +142,7 @@ impl Ticket {
     }
 
     fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.get().ensure_here(slf.py())?;
+        slf.get().home.ensure_here(slf.py())?;
         let module = PyModule::import(slf.py(), "simdb._asyncio")?;
         module
             .call_method1("answer", (slf,))?

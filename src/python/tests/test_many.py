@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import gc
 import math
 import subprocess
@@ -514,3 +515,36 @@ def test_dictionaries_without_values_are_columns_of_nulls() -> None:
         many(nulls)
     assert list(many(nulls[:0])) == []
     assert list(many(polars.Series([], dtype=polars.Categorical))) == []
+
+
+@pytest.mark.parametrize("wrong", ["len(asked)", "asked[0]", "zip(asked, 5)", "enumerate(asked, 'a')"])
+def test_an_exception_beside_verdicts_that_nobody_asked_for_is_not_lost(tmp_path: Path, wrong: str) -> None:
+    """It was cleared by the warning that is given then, and the interpreter crashed."""
+    program = f"""
+import simdb, warnings
+warnings.simplefilter("ignore")
+with simdb.open({str(tmp_path / "d.simdb")!r}) as database:
+    try:
+        asked = None
+        for turn in range(3):
+            asked = database.insert_many_if_new([("a", "some text of words " * 5)])
+            (lambda asked: {wrong})(database.insert_many_if_new([]))
+    except TypeError as error:
+        print("told", type(error).__name__)
+    try:
+        zip(database.insert_many_if_new([]), missing)
+    except NameError as error:
+        print("told", type(error).__name__)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.split() == ["told", "TypeError", "told", "NameError"], ended.stderr
+
+
+def test_columns_of_nothing_are_empty_and_masked_numbers_are_refused() -> None:
+    fingerprinter = simdb.Fingerprinter()
+    assert fingerprinter.fingerprint_many(numpy.array([])) == []
+    assert fingerprinter.fingerprint_many(array.array("Q")) == []
+    masked = numpy.ma.array([1, 2, 3], mask=[0, 1, 0], dtype="u8")
+    with pytest.raises((TypeError, simdb.InputError)):
+        fingerprinter.fingerprint_many(masked)

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 use super::report::{CheckReport, Findings};
 use super::tally::Tally;

@@ -5,7 +5,7 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use redb::{DatabaseError, Durability, ReadableDatabase};
 
 use super::changes::{BlockTable, Changes, MetaRow};

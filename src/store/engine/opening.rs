@@ -6,8 +6,8 @@
 use std::cell::RefCell;
 use std::io;
 
+use crate::sync::RwLock;
 use foldhash::{HashMap, HashMapExt as _};
-use parking_lot::RwLock;
 
 use super::raw::{
     BRANCH, RawCommit, RawFile, RawPage, Regions, Root, Slot, Source, Visited, Widths,

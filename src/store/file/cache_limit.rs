@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 use crate::memory::{Cache, Memory};
 use crate::store::engine::page_cache_bytes;
@@ -28,9 +28,9 @@ impl CacheLimit {
         let bytes = cache.bytes(memory.bytes());
         Self {
             memory,
-            cache: cache.into(),
+            cache: Mutex::new(cache),
             bytes: bytes.into(),
-            looked: Instant::now().into(),
+            looked: Mutex::new(Instant::now()),
             page_cache_bytes: page_cache_bytes(bytes),
         }
     }

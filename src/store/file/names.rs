@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::sync::RwLock;
 use foldhash::fast::RandomState;
-use parking_lot::RwLock;
 
 use super::meta::Counters;
 use super::state::Edit;

@@ -19,7 +19,7 @@ use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 use std::slice;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 use crate::process::PerProcess;
 

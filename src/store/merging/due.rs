@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use parking_lot::MutexGuard;
+use crate::sync::MutexGuard;
 
 use crate::error::{Error, Result};
 use crate::files::available_bytes;
