@@ -3,10 +3,9 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Read, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::sync::Mutex;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use super::console::Terminal;
@@ -72,11 +71,16 @@ impl Process {
 
     /// Hides the bar while `print` runs, so that the two do not mix.
     fn above<T>(&self, print: impl FnOnce() -> T) -> T {
-        match &*self.bar.lock() {
+        match &*locked(&self.bar) {
             Some(bar) => bar.suspend(print),
             None => print(),
         }
     }
+}
+
+/// The right to what a lock holds, whatever a panic has left there.
+pub(super) fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether whoever has started this process wants it to pass over a signal: `nohup`, or a shell that starts it in the
@@ -91,9 +95,7 @@ fn is_ignored(signal: i32) -> bool {
 
 impl Terminal for Process {
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        let heading = self
-            .heading
-            .lock()
+        let heading = locked(&self.heading)
             .take()
             .map(|line| format!("{line}\n"))
             .unwrap_or_default();
@@ -107,7 +109,7 @@ impl Terminal for Process {
 
     fn head(&self, line: &'static str) {
         if io::stdout().is_terminal() {
-            *self.heading.lock() = Some(line);
+            *locked(&self.heading) = Some(line);
         }
     }
 
@@ -121,7 +123,7 @@ impl Terminal for Process {
     }
 
     fn show(&self, done: u64, all: Option<u64>, what: &str) {
-        let mut bar = self.bar.lock();
+        let mut bar = locked(&self.bar);
         let (is_of_bytes, message) = match what.strip_prefix("bytes") {
             Some(more) => (true, more),
             None => (false, what),
@@ -135,7 +137,7 @@ impl Terminal for Process {
     }
 
     fn hide(&self) {
-        if let Some(bar) = self.bar.lock().take() {
+        if let Some(bar) = locked(&self.bar).take() {
             bar.finish_and_clear();
         }
     }

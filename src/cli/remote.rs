@@ -8,18 +8,18 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::sync::Mutex;
 use clap::Parser;
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Answer, Failure, finish};
 use super::console::{Console, Terminal, is_of_process};
 use super::output::{Globals, Output};
+use super::process::locked;
 use super::times::{in_zone_of_client, name_of_local_zone};
 use super::verbs::{DatabaseVerb, LiveDatabase};
 use crate::serve::{
@@ -484,7 +484,7 @@ impl Terminal for ClientTerminal {
     }
 
     fn show(&self, done: u64, all: Option<u64>, what: &str) {
-        let mut shown = self.shown.lock();
+        let mut shown = locked(&self.shown);
         if shown.is_none_or(|shown| shown.elapsed() >= SHOWN_EVERY) {
             *shown = Some(Instant::now());
             let what = what.to_owned();
@@ -494,7 +494,7 @@ impl Terminal for ClientTerminal {
     }
 
     fn hide(&self) {
-        if self.shown.lock().take().is_some() {
+        if locked(&self.shown).take().is_some() {
             _ = self.client.send(&Frame::Progress(None));
         }
     }
