@@ -773,10 +773,8 @@ fn restrict(file: &File, original: &File, usual: &File, group: bool) -> io::Resu
     use std::os::unix::fs::PermissionsExt as _;
     let mut mode = mode_of(original)? & mode_of(usual)? & 0o666;
     if !group {
-        // Members of the old group are among the others now, and others may be in the new group. So both have what both
-        // had.
-        let both = mode >> 3 & mode & 0o7;
-        mode = mode & 0o700 | both << 3 | both;
+        // Members of the old group are among the others now, and may have had less than them.
+        mode &= (mode >> 3 & 0o7) | 0o700;
     }
     // Some file systems give all files one mode. That is no harm if it is not wider.
     _ = file.set_permissions(fs::Permissions::from_mode(mode | 0o600));

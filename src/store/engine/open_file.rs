@@ -150,9 +150,10 @@ const CUT_OFF: &str = "it begins as a database, and is shorter than its beginnin
 
 /// Whether a file begins as all files of the engine do.
 fn begins_as_database(path: &Path) -> bool {
-    let mut beginning = [0; 4];
+    const MAGIC: [u8; 9] = *b"redb\x1a\n\xa9\r\n";
+    let mut beginning = [0; MAGIC.len()];
     let file = File::open(path).and_then(|mut file| file.read_exact(&mut beginning));
-    file.is_ok() && beginning == *b"redb"
+    file.is_ok() && beginning == MAGIC
 }
 
 pub(super) fn not_opened(path: &Path, source: io::Error) -> Error {
