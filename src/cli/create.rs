@@ -10,6 +10,8 @@ use super::arguments::{
 };
 use super::commands::Command;
 use super::output::Output;
+#[cfg(unix)]
+use super::remote::ensure_not_removed;
 use super::stats::stats_object;
 
 #[derive(clap::Args)]
@@ -81,6 +83,8 @@ impl NewDatabase {
 
 impl Command for Arguments {
     fn run(&self, output: &mut Output) -> CommandResult {
+        #[cfg(unix)]
+        ensure_not_removed(&self.database, &output.console().place_of(&self.database))?;
         let database = Database::create(&self.database, &self.settings.options())?;
         let stats = database.snapshot()?.stats()?;
         let mut line = format!(

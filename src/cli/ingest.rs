@@ -16,6 +16,8 @@ use super::console::Console;
 use super::ingest_report::{IngestReport, print_ingested, print_largest_groups};
 use super::output::Output;
 use super::output_files::{are_same_file, is_below, is_no_file};
+#[cfg(unix)]
+use super::remote::ensure_not_removed;
 use super::units::{count, positive_count};
 use super::verbs::{self, LiveDatabase, Opening, Verb};
 use super::verification::{Verification, VerifyArguments};
@@ -184,6 +186,11 @@ impl Arguments {
             return verbs::run(self, output);
         }
         let began = Instant::now();
+        #[cfg(unix)]
+        ensure_not_removed(
+            &self.database.path,
+            &output.console().place_of(&self.database.path),
+        )?;
         let mut records = self.records(output)?;
         let (database, is_new) = match open_or_create(self, &mut records, output) {
             Err(Error::Busy { .. }) => return verbs::run(self, output),

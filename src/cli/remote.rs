@@ -23,8 +23,8 @@ use super::process::locked;
 use super::times::{in_zone_of_client, name_of_local_zone};
 use super::verbs::{DatabaseVerb, LiveDatabase};
 use crate::serve::{
-    Caller, Frame, LONGEST_UNREAD, MOST_REQUEST_BYTES, Request, VERSION, connect, identity_of,
-    line_of, socket_beside,
+    Caller, Frame, LONGEST_UNREAD, MOST_REQUEST_BYTES, REMOVED, Request, VERSION, connect,
+    identity_of, line_of, socket_beside,
 };
 use crate::{Database, Error, Holder};
 
@@ -58,6 +58,8 @@ pub(super) struct Remote<'a> {
     stream: UnixStream,
     /// The path of the database, as it was given.
     database: &'a Path,
+    /// Whether the user has named the socket.
+    is_named: bool,
 }
 
 impl<'a> Remote<'a> {
@@ -68,6 +70,7 @@ impl<'a> Remote<'a> {
             Some(socket) => Ok(Some(Self {
                 stream: connect_to(socket)?,
                 database: &database.path,
+                is_named: true,
             })),
             None => Self::connect_beside(&database.path),
         }
@@ -77,7 +80,11 @@ impl<'a> Remote<'a> {
     pub(super) fn connect_beside(database: &'a Path) -> Result<Option<Self>, Failure> {
         let socket = socket_beside(database).map_err(Error::io(database))?;
         match connect_in_time(&socket) {
-            Ok(stream) => Ok(Some(Self { stream, database })),
+            Ok(stream) => Ok(Some(Self {
+                stream,
+                database,
+                is_named: false,
+            })),
             Err(error) => match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
                 io::ErrorKind::WouldBlock => Err(Unanswered::Late.about(database)),
@@ -115,11 +122,15 @@ impl<'a> Remote<'a> {
 
     /// The line that asks.
     fn request(&self, has_input: bool) -> Result<Vec<u8>, Failure> {
-        let file = fs::metadata(self.database).map_err(Error::io(self.database))?;
+        let file = match fs::metadata(self.database) {
+            // Its file may have been removed. Who has it open knows.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.is_named => REMOVED,
+            found => identity_of(&found.map_err(Error::io(self.database))?),
+        };
         let directory = std::env::current_dir()?;
         let arguments = std::env::args_os().skip(1);
         let zone = name_of_local_zone();
-        let request = Request::new(arguments, &directory, zone, identity_of(&file), has_input);
+        let request = Request::new(arguments, &directory, zone, file, has_input);
         let line = line_of(&request);
         if line.len() <= MOST_REQUEST_BYTES {
             return Ok(line);
@@ -218,6 +229,29 @@ fn connect_to(socket: &Path) -> Result<UnixStream, Failure> {
         };
         format!("{}: {reason}", socket.display()).into()
     })
+}
+
+/// Refuses a database that is missing if somebody listens at its socket: its file was removed, and what is in it would be
+/// lost with that process.
+pub(super) fn ensure_not_removed(database: &Path, place: &Path) -> Result<(), Failure> {
+    let is_missing = place.symlink_metadata().is_err();
+    let (Some(folder), Some(name)) = (place.parent(), place.file_name()) else {
+        return Ok(());
+    };
+    let mut socket = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    socket.push(name);
+    let mut socket = socket.into_os_string();
+    socket.push(".sock");
+    let socket = Path::new(&socket);
+    if !is_missing || connect(socket).is_err() {
+        return Ok(());
+    }
+    let (database, socket) = (database.display(), socket.display());
+    Err(format!(
+        "{database}: its file was removed, and the process that listens at {socket} still has it open: `simdb backup \
+         {database} TO --socket {socket}` saves what is in it, as long as that process lives"
+    )
+    .into())
 }
 
 /// Connects to a socket. If it has no room, this waits a while until it has: many may have come at once.

@@ -17,7 +17,7 @@ use super::answer::{Answer, Failure};
 use super::arguments::named_file;
 use super::output::Output;
 #[cfg(unix)]
-use super::remote::{Remote, nobody_answers};
+use super::remote::{Remote, ensure_not_removed, nobody_answers};
 #[cfg(feature = "parquet")]
 use super::tables;
 use super::{
@@ -231,6 +231,11 @@ pub(super) fn run(verb: &dyn Verb, output: &mut Output) -> CommandResult {
                 thread::sleep(PAUSE);
             }
             Err(error) => {
+                #[cfg(unix)]
+                if let Error::NotFound { .. } = error {
+                    let place = output.console().place_of(&database.path);
+                    ensure_not_removed(&database.path, &place)?;
+                }
                 warn_of_order(verb, &error, output);
                 return verb.cannot_open(error, output);
             }

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "serve")]
-use crate::sync::Mutex;
-
 #[cfg(feature = "serve")]
 use super::listener::{Listen, Listener};
 use super::options::{CreateOptions, OpenOptions};
@@ -19,6 +17,7 @@ use crate::metrics::Metrics;
 use crate::process::give_up_inherited;
 use crate::sketch::SketchSize;
 use crate::store::{Access, Patience, Store};
+use crate::sync::Mutex;
 #[cfg(feature = "text")]
 use crate::text::Fingerprinter;
 use crate::text::Scheme;

@@ -5,8 +5,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::sync::Mutex;
-
 use super::policy::Policy;
 use super::submissions::{Answers, Submissions, Work};
 use super::ticket::Promise;
@@ -19,6 +17,7 @@ use crate::metrics::Timed;
 use crate::planted::planted;
 use crate::source::Reached;
 use crate::store::{Patience, Store};
+use crate::sync::Mutex;
 
 /// What a writer's thread works with.
 struct GroupCommit<'t> {

@@ -4,8 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use crate::sync::Mutex;
-
 use super::database::Database;
 use super::group_commit;
 use super::policy::Policy;
@@ -17,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::process::OfProcess;
 use crate::source::Reached;
 use crate::store::User;
+use crate::sync::Mutex;
 
 /// A handle with which many threads and tasks write, without a transaction of their own.
 ///

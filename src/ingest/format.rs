@@ -177,7 +177,7 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
         }
         InputFormat::Text if !is_page => kind_of_many(shown).or_else(|| match kind {
             _ if name.ends_with(".csv") => Some(UNREAD_CSV),
-            _ if is_named_text => None,
+            _ if is_named_text => has_json_lines(shown).then_some(NAMED_AS_TEXT),
             Kind::Xml => Some(UNREAD_XML),
             _ => kind_of_mail(shown).or_else(|| match shown.strip_prefix(b"[") {
                 Some(rest) if begins_item(rest.trim_ascii_start()) => kind_of_json(shown),
@@ -196,6 +196,9 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
 
 const UNREAD_CSV: &str = "is a table of comma-separated values, which is not read; write its rows as JSON Lines, or say \
                    `--input-format text` if all of it is one document";
+
+const NAMED_AS_TEXT: &str = "has an object of JSON in each line, and the name of a text: say `--input-format jsonl`, or \
+                             `--input-format text` if all of it is one document";
 
 const UNREAD_XML: &str = "is XML but no page, so its documents are not known; write them as JSON Lines, or say \
                    `--input-format text` if all of it, with its tags, is one document";
@@ -425,6 +428,16 @@ fn begins_object(bytes: &[u8]) -> bool {
         [b'{', byte, ..] => byte.is_ascii_whitespace() || b"\"}".contains(byte),
         _ => bytes == b"{",
     }
+}
+
+/// Whether the first two lines are objects of JSON, as far as their ends tell.
+fn has_json_lines(text: &[u8]) -> bool {
+    let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    let mut lines = lines.filter(|line| !line.is_empty());
+    lines
+        .next()
+        .is_some_and(|line| begins_object(line) && line.ends_with(b"}"))
+        && lines.next().is_some_and(begins_object)
 }
 
 /// What is wrong with JSON that is not one object per line. `beginning` has no white space in front.

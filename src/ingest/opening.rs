@@ -7,7 +7,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::sync::Mutex;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::encoding::UTF_8_MARK;
@@ -21,6 +20,7 @@ use super::warc;
 use crate::error::{Error, Result, path_name};
 use crate::files::is_named_as_packed;
 use crate::source::{Identity, Place, Sample, Stamp};
+use crate::sync::Mutex;
 
 /// The name of standard input.
 const STDIN: &str = "-";

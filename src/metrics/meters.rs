@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crate::sync::Mutex;
-
 use super::histogram::Times;
 use super::metrics::{Metrics, Verdicts};
 use crate::fingerprint::DISTANCES;
+use crate::sync::Mutex;
 
 /// The numbers that whoever writes adds to.
 #[derive(Clone, Copy, Debug)]

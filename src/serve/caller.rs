@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::sync::Mutex;
 use rustix::event::PollFlags;
 
 use super::request::{Frame, MOST_REQUEST_BYTES, line_of};
 use super::server::Sessions;
 use super::socket::wait_for;
 use crate::process::Kept;
+use crate::sync::Mutex;
 
 /// How long a client has to send its request.
 const PATIENCE: Duration = Duration::from_secs(5);

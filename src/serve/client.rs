@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use crate::sync::{Condvar, Mutex, MutexGuard};
 use rustix::event::PollFlags;
 
 use super::call::{add_request, expire_request, plain_request, query_request};
@@ -34,6 +33,7 @@ use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
 use crate::process::{Kept, Process};
 use crate::sketch::{Sketch, SketchSize};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 #[cfg(feature = "text")]
 use crate::text::Fingerprinter;
 use crate::text::Scheme;

@@ -36,7 +36,7 @@ pub(crate) use server::hostile;
 #[cfg(all(unix, feature = "cli"))]
 pub(crate) use {
     caller::{Caller, LONGEST_UNREAD},
-    request::{Frame, MOST_REQUEST_BYTES, VERSION, line_of},
+    request::{Frame, MOST_REQUEST_BYTES, REMOVED, VERSION, line_of},
     socket::{connect, identity_of},
 };
 #[cfg(unix)]

@@ -14,6 +14,9 @@ pub(crate) const VERSION: u32 = 3;
 /// The longest request (bytes).
 pub(crate) const MOST_REQUEST_BYTES: usize = 1 << 20;
 
+/// In the place of the device and the number of a file that was removed while somebody had it open.
+pub(crate) const REMOVED: (u64, u64) = (0, 0);
+
 /// What a client asks for.
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub(crate) struct Request {
@@ -25,7 +28,7 @@ pub(crate) struct Request {
     /// The name of the local time zone of the client. Without one, it is that of the process that answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) zone: Option<String>,
-    /// The device and the number of the database file, so that no other database is asked.
+    /// The device and the number of the database file, so that no other database is asked. Or [`REMOVED`].
     pub(crate) file: (u64, u64),
     /// Whether standard input follows.
     #[serde(default)]

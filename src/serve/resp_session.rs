@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, mem, str};
 
-use crate::sync::{Condvar, Mutex};
 use rustix::event::PollFlags;
 use smallvec::SmallVec;
 
@@ -26,6 +25,7 @@ use crate::database::{Database, Ticket, Verdict, Writer};
 use crate::document::Document;
 use crate::error::{Error, ErrorKind, Result};
 use crate::process::Kept;
+use crate::sync::{Condvar, Mutex};
 
 /// So many bytes of requests are read before they are done.
 const MOST_INCOMING: usize = 1 << 20;

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, Read as _};
 use std::net::Shutdown;
 use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -13,18 +14,18 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::sync::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, getrlimit};
 
 use super::caller::Caller;
-use super::request::{Frame, Request, VERSION};
+use super::request::{Frame, REMOVED, Request, VERSION};
 use super::resp_session::RespSession;
 use super::socket::{SocketFile, identity_of, wait_for};
 use crate::database::{Database, Writer, WriterOptions, call_back};
 use crate::error::{Error, Result};
 use crate::process::{Kept, OfProcess, Process, give_up_inherited};
 use crate::store::Store;
+use crate::sync::{Condvar, Mutex};
 
 #[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
 #[path = "../../tests/hostile/socket.rs"]
@@ -477,6 +478,14 @@ impl Sessions {
             let current = self.file_of(&store).map_err(|error| error.to_string())?;
             if current == file {
                 return Ok(store);
+            }
+            // Whoever names the socket may save what is in it.
+            if file == REMOVED {
+                let names = store.metadata().map_err(|error| error.to_string())?.nlink();
+                return match names {
+                    0 => Ok(store),
+                    _ => Err("no such database".to_owned()),
+                };
             }
             if self.files.lock().contains(&file) {
                 // Who asks again means the file of today.

@@ -5,13 +5,12 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::sync::RwLock;
-
 use super::read::Reader;
 use crate::error::Result;
 use crate::planted::planted;
 use crate::store::file::KnownNames;
 use crate::store::numbers::ReadScopes;
+use crate::sync::RwLock;
 
 /// Names of scopes, with their numbers in the file that was asked last. Clones share them.
 #[derive(Clone, Debug)]

@@ -6,8 +6,6 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::thread;
 
-use crate::sync::Mutex;
-
 use super::write::Transaction;
 use crate::error::{Error, Result};
 use crate::events::{Event, Operation, Watch};
@@ -26,6 +24,7 @@ use crate::store::merging::{Worker, fold_log, wait_until_idle};
 #[cfg(feature = "ingest")]
 use crate::store::names_in_use::NamesInUse;
 use crate::store::sizes::Sizes;
+use crate::sync::Mutex;
 
 /// An open file, and the thread that merges its levels. What needs no such thread is a method of [`Shared`].
 pub(crate) struct Store {

@@ -1588,6 +1588,36 @@ fn a_database_whose_socket_is_taken_is_not_created() -> TestResult {
     Ok(())
 }
 
+/// It could not be saved by any command, and the next ingestion made an empty one in its place.
+#[test]
+fn a_database_whose_file_was_removed_is_saved_by_its_socket() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let owner = Owner::start(&path, &[])?;
+    let client = Client::connect(&path, &patient())?;
+    for number in 0..10 {
+        client.insert_if_new(&document(key(number), far(number)), &Policy::skip())?;
+    }
+    let socket = socket_of(&path);
+    fs::remove_file(&path)?;
+    let more = folder.file("more.tsv", "a\tsome words\n")?;
+    for ran in [
+        run!("stats", &path),
+        run!("ingest", &path, &more),
+        run!("create", &path),
+        run!("backup", &path, folder.path("lost.simdb")),
+    ] {
+        ran.expect(2).says("still has it open: `simdb backup");
+    }
+    assert!(!path.exists());
+    let saved = folder.path("saved.simdb");
+    run!("backup", &path, &saved, "--socket", &socket).expect(0);
+    let saved = Database::open(&saved, &OpenOptions::new())?;
+    assert_eq!(saved.snapshot()?.stats()?.documents, 10);
+    assert!(owner.end()?);
+    Ok(())
+}
+
 /// A panic of it ended the thread that lets clients in, and nobody heard of it.
 #[test]
 fn a_panic_of_the_function_that_ends_requests_ends_no_more_than_these() -> TestResult {

@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
-use crate::sync::Mutex;
 use redb::StorageBackend;
 
 use super::history::{
@@ -19,6 +18,7 @@ use super::random::{Random, amount, seed_or};
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::store::{Image, Recording, Settings, Store};
+use crate::sync::Mutex;
 
 const PAGE: usize = 4096;
 

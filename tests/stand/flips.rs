@@ -12,7 +12,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::sync::Mutex;
 use redb::{ReadableDatabase, ReadableTable, TableDefinition};
 
 use super::answers::{Answers, Questions};
@@ -26,6 +25,7 @@ use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
 use crate::source::{Identity, Place, Reached};
 use crate::store::{CheckReport, FileSeed, Image, Recording, Settings, Sizes, Store};
+use crate::sync::Mutex;
 
 /// So small that a hundred documents are in several levels.
 const SIZES: Sizes = Sizes {

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::sync::Mutex;
-
 use super::block_reader::Blocks;
 use super::cache::BlockCache;
 use super::envelope::FileSeed;
 use crate::error::Result;
 use crate::store::engine::{BlockSource, LevelName, Replaced};
+use crate::sync::Mutex;
 
 /// Blocks and chunks by table, level and last row. Clones share them.
 #[derive(Clone, Default)]

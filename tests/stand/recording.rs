@@ -8,7 +8,6 @@ use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::sync::Mutex;
 #[cfg(unix)]
 use redb::BackendError;
 use redb::StorageBackend;
@@ -16,8 +15,9 @@ use redb::StorageBackend;
 use redb::backends::FileBackend;
 
 use super::raw::Source;
-#[cfg(unix)]
 use crate::files::disk::{DiskEvent, FileNumber, Journal};
+#[cfg(unix)]
+use crate::sync::Mutex;
 
 /// Something that reached the storage, or that a test noted.
 #[derive(Clone, Debug)]

@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::sync::Mutex;
 use foldhash::fast::RandomState;
 
 use crate::database::crowding::FingerprintGroup;
@@ -12,6 +11,7 @@ use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
 use crate::store::{DocumentNumber, Posted, ReadScopes, Reader, ScopeNumber};
+use crate::sync::Mutex;
 
 /// Documents of one fingerprint that are listed as one.
 #[derive(Clone, Debug)]

@@ -5,7 +5,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::sync::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::error::{Error, Result};
@@ -14,6 +13,7 @@ use crate::parallel;
 use crate::plan::{Join, NearPair, Part, Permuted, ProbedPrefix};
 use crate::planted::planted;
 use crate::store::{ReadScopes, Reader};
+use crate::sync::Mutex;
 
 /// The units of a search for pairs: first parts of the postings, then parts of the tables. With another side, parts of
 /// the tables only.

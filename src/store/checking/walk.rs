@@ -9,8 +9,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::sync::Mutex;
-
 use super::report::{CheckReport, Findings};
 use super::tally::Tally;
 use crate::document::Document;
@@ -25,6 +23,7 @@ use crate::store::file::{
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::Life;
+use crate::sync::Mutex;
 
 /// The scopes whose numbers a worker remembers.
 const REMEMBERED_SCOPES: usize = 1 << 12;

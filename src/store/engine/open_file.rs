@@ -5,7 +5,6 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use crate::sync::Mutex;
 use redb::{DatabaseError, Durability, ReadableDatabase};
 
 use super::changes::{BlockTable, Changes, MetaRow};
@@ -16,6 +15,7 @@ use crate::error::{Error, Holder, Result};
 use crate::files::{NewFile, is_same_file, leads_nowhere};
 use crate::planted::planted;
 use crate::process::{Kept, PerProcess, Process};
+use crate::sync::Mutex;
 
 /// What a store may do with its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

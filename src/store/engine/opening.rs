@@ -6,7 +6,6 @@
 use std::cell::RefCell;
 use std::io;
 
-use crate::sync::RwLock;
 use foldhash::{HashMap, HashMapExt as _};
 
 use super::raw::{
@@ -14,6 +13,7 @@ use super::raw::{
 };
 use crate::error::{Error, Result};
 use crate::store::sizes::PAGE_BYTES;
+use crate::sync::RwLock;
 
 /// What was found on the pages that the engine begins with, and believes.
 ///

@@ -6,11 +6,11 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::sync::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, Result};
 use crate::planted::planted;
+use crate::sync::Mutex;
 
 /// The bytes of a block that is about to be written.
 #[derive(Debug)]

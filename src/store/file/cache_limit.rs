@@ -3,10 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::sync::Mutex;
-
 use crate::memory::{Cache, Memory};
 use crate::store::engine::page_cache_bytes;
+use crate::sync::Mutex;
 
 /// How often the memory that the process may have is looked at.
 const EVERY: Duration = Duration::from_secs(2);

@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::sync::RwLock;
 use foldhash::fast::RandomState;
 
 use super::meta::Counters;
@@ -18,6 +17,7 @@ use crate::store::blocks::{
     Fields, FileSeed, Kind, Problem, decode_short, encode_short, seal, share_of_sum, unseal,
 };
 use crate::store::numbers::ScopeNumber;
+use crate::sync::RwLock;
 
 /// What is wrong with a name that a walk comes by, and a search does not find.
 const NOT_FOUND: &str = "it is there, but is not found by its name";

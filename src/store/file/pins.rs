@@ -10,11 +10,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use crate::sync::Mutex;
-
 use super::view::View;
 use crate::error::Result;
 use crate::metrics::Metrics;
+use crate::sync::Mutex;
 
 /// The open snapshots, and the commits that are still read although there are newer ones.
 #[derive(Default)]

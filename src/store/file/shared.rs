@@ -10,8 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::sync::{Condvar, Mutex};
-
 use super::cache_limit::CacheLimit;
 use super::meta::Settings;
 use super::pins::{Pins, StoredSnapshot};
@@ -30,6 +28,7 @@ use crate::process::Process;
 use crate::store::blocks::{BlockCache, Blocks};
 use crate::store::engine::OpenFile;
 use crate::store::sizes::Sizes;
+use crate::sync::{Condvar, Mutex};
 
 /// What the handles of a file share.
 ///

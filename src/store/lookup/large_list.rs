@@ -19,9 +19,8 @@ use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 use std::slice;
 
-use crate::sync::Mutex;
-
 use crate::process::PerProcess;
+use crate::sync::Mutex;
 
 /// The bytes of a large page. Other processors than those of PCs may have larger ones. There, the regions are of
 /// little use, but do no harm.

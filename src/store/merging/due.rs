@@ -3,8 +3,6 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::sync::MutexGuard;
-
 use crate::error::{Error, Result};
 use crate::files::available_bytes;
 use crate::parallel;
@@ -12,6 +10,7 @@ use crate::store::blocks::Row;
 use crate::store::file::{AnySet, Shared, State, by_row};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::SortedSet;
+use crate::sync::MutexGuard;
 
 /// The most times that a level may be larger than the level above it.
 ///
