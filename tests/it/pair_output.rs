@@ -517,3 +517,30 @@ fn the_longest_key_of_an_input_is_in_its_pair() -> TestResult {
     assert_eq!(found, keys);
     Ok(())
 }
+
+/// An empty file took the place of the last good one.
+#[test]
+fn an_input_of_which_nothing_can_be_read_leaves_the_file_as_it_was() -> TestResult {
+    let folder = Folder::new()?;
+    database(&folder, "d.simdb", 100)?;
+    let path = folder.path("d.simdb");
+    let output = folder.file("pairs.tsv", "what was there\n")?;
+    let bad = folder.file("bad.jsonl", "{\"id\":1}\n")?;
+    for input in [folder.path("missing.jsonl"), bad] {
+        run!(
+            "pairs",
+            &path,
+            "--with",
+            &input,
+            "--output",
+            &output,
+            "--replace"
+        )
+        .expect(2);
+        assert_eq!(fs::read_to_string(&output)?, "what was there\n");
+        let new = folder.path("new.tsv");
+        run!("pairs", &path, "--with", &input, "--output", &new).expect(2);
+        assert!(!new.exists());
+    }
+    Ok(())
+}

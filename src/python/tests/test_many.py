@@ -545,6 +545,6 @@ def test_columns_of_nothing_are_empty_and_masked_numbers_are_refused() -> None:
     fingerprinter = simdb.Fingerprinter()
     assert fingerprinter.fingerprint_many(numpy.array([])) == []
     assert fingerprinter.fingerprint_many(array.array("Q")) == []
-    masked = numpy.ma.array([1, 2, 3], mask=[0, 1, 0], dtype="u8")
+    masked: Any = numpy.ma.masked_equal(numpy.array([1, 2, 3], dtype="u8"), 2)
     with pytest.raises((TypeError, simdb.InputError)):
         fingerprinter.fingerprint_many(masked)
