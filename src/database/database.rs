@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "serve")]
-#[cfg(feature = "serve")]
 use super::listener::{Listen, Listener};
 use super::options::{CreateOptions, OpenOptions};
 use super::write::WriteTxn;
@@ -17,6 +16,7 @@ use crate::metrics::Metrics;
 use crate::process::give_up_inherited;
 use crate::sketch::SketchSize;
 use crate::store::{Access, Patience, Store};
+#[cfg(feature = "serve")]
 use crate::sync::Mutex;
 #[cfg(feature = "text")]
 use crate::text::Fingerprinter;
