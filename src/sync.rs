@@ -1,9 +1,10 @@
-//! Locks, atomics and threads. tests/interleavings takes the files by themselves whose interleavings are tested, and has
-//! a scheduler's locks in this place.
+//! Locks, atomics and threads. tests/interleavings takes the files by themselves whose interleavings are tested, and
+//! has a scheduler's locks in this place.
 //!
-//! The locks are those of the standard library, without their poison: what a panic may have left half done, whoever holds
-//! the lock sees to. Those of the crate parking_lot are as fast, but keep a table of all threads that wait in the process.
-//! In a forked process it still has the threads of the parent, whose memory is used again, and new threads write there.
+//! The locks are those of the standard library, without their poison: what a panic may have left half done, whoever
+//! holds the lock sees to. Those of the crate parking_lot are as fast, but keep a table of all threads that wait in the
+//! process. In a forked process it still has the threads of the parent, whose memory is used again, and new threads
+//! write there.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

@@ -231,8 +231,8 @@ fn connect_to(socket: &Path) -> Result<UnixStream, Failure> {
     })
 }
 
-/// Refuses a database that is missing if somebody listens at its socket: its file was removed, and what is in it would be
-/// lost with that process.
+/// Refuses a database that is missing if somebody listens at its socket: its file was removed, and what is in it would
+/// be lost with that process.
 pub(super) fn ensure_not_removed(database: &Path, place: &Path) -> Result<(), Failure> {
     let is_missing = place.symlink_metadata().is_err();
     let (Some(folder), Some(name)) = (place.parent(), place.file_name()) else {

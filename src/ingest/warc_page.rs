@@ -96,8 +96,8 @@ impl<'b> WarcPage<'b> {
             &self.head.words("content-encoding"),
             most_bytes,
         )?;
-        // An answer to HEAD has the head of a page, 204 says that there is none, and a server may have gone before it sent
-        // any. The page of the address stays.
+        // An answer to HEAD has the head of a page, 204 says that there is none, and a server may have gone before it
+        // sent any. The page of the address stays.
         if page.trim_ascii().is_empty() {
             return Ok(None);
         }
@@ -168,8 +168,8 @@ fn is_of_http(body: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"HTTP/") || fields >= 2 && !rest.is_empty()
 }
 
-/// The body of this answer, if another answer is behind it. The length that a server states is else not looked at, since
-/// many archives have it as it was before unpacking.
+/// The body of this answer, if another answer is behind it. The length that a server states is else not looked at,
+/// since many archives have it as it was before unpacking.
 fn before_next_answer<'b>(head: &Head<'_>, sent: &'b [u8]) -> &'b [u8] {
     let lengths = head.values("content-length");
     let mut parts = lengths.filter_map(|length| sent.split_at_checked(length.trim().parse().ok()?));
@@ -472,8 +472,8 @@ fn status_of(line: &[u8]) -> Option<u16> {
     }
 }
 
-/// The status in a first line without a version, as some servers write it. A text may begin so too: a field, or the end of
-/// the head, is behind it.
+/// The status in a first line without a version, as some servers write it. A text may begin so too: a field, or the end
+/// of the head, is behind it.
 fn status_without_version(line: &[u8], rest: &[u8]) -> Option<u16> {
     let (name, behind) = line.split_at_checked(4)?;
     let next = split_line(rest).0;

@@ -443,8 +443,8 @@ impl<T> ClientTicket<T> {
         answer.expect("without an end, there is an answer")
     }
 
-    /// As [`wait`](Self::wait), but no longer than `timeout`. Then it gives the ticket back. While nobody is connected, it
-    /// tries once to connect, which may take some 50 ms longer.
+    /// As [`wait`](Self::wait), but no longer than `timeout`. Then it gives the ticket back. While nobody is connected,
+    /// it tries once to connect, which may take some 50 ms longer.
     ///
     /// # Errors
     ///
@@ -590,7 +590,8 @@ impl State {
         }
     }
 
-    /// Receives what has come, and gives it to those who wait. Says so if it is no answer, and whether there may be more.
+    /// Receives what has come, and gives it to those who wait. Says so if it is no answer, and whether there may be
+    /// more.
     fn receive(&mut self) -> Result<bool, String> {
         let Some(stream) = self.stream.clone() else {
             return Ok(false);

@@ -97,10 +97,9 @@ impl ClientOptions {
     /// Ends a wait by [`Error::Interrupted`] as soon as `stop` says so: for somebody who serves, for an answer, or for
     /// room. It is asked several times a second, by the thread that waits. What was submitted goes on.
     ///
-    /// So a program that is asked to end is not kept by one that does not answer. `stop` itself cannot wait for an answer:
-    /// then it gets [`Error::WouldDeadlock`].
-    /// [`ClientTicket::wait_for`](crate::ClientTicket::wait_for) gives its ticket back instead: who waits in pieces
-    /// looks by itself.
+    /// So a program that is asked to end is not kept by one that does not answer. `stop` itself cannot wait for an
+    /// answer: then it gets [`Error::WouldDeadlock`]. [`ClientTicket::wait_for`](crate::ClientTicket::wait_for) gives
+    /// its ticket back instead: who waits in pieces looks by itself.
     #[must_use]
     pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.stop = Stop(Some(Arc::new(stop)));

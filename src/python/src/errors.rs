@@ -98,8 +98,8 @@ pub(crate) fn closed(py: Python<'_>, what: &str) -> PyErr {
     raised(py, "ClosedError", (format!("the {what} is closed"),))
 }
 
-/// The process in which something with a lock was made. A lock that another thread had when this process was forked would
-/// never be free.
+/// The process in which something with a lock was made. A lock that another thread had when this process was forked
+/// would never be free.
 pub(crate) struct Home(u32);
 
 impl Home {

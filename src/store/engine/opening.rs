@@ -74,7 +74,8 @@ impl FirstPages {
 
 const OTHER_COMMIT: &str =
     "the pages that the last commit begins with are not those that it has written";
-const NO_LISTS: &str = "the lists of free pages are damaged, so nothing can be written; if it can be opened to read only, `simdb backup` copies it";
+const NO_LISTS: &str = "the lists of free pages are damaged, so nothing can be written; if it can be opened to read \
+                        only, `simdb backup` copies it";
 
 /// The pages of a storage. The first error of the disk is kept.
 struct Pages<'s, S> {

@@ -95,8 +95,8 @@ pub(super) enum Piece<'a> {
 
 /// Reads a page, and gives its pieces to `take`, with what `begin` returns. Leaves out the elements in `also_hidden`.
 ///
-/// A page that hides nearly all of its text shows it by a script. It is read again, and then no attribute hides, or what
-/// is there for browsers without scripts is shown.
+/// A page that hides nearly all of its text shows it by a script. It is read again, and then no attribute hides, or
+/// what is there for browsers without scripts is shown.
 ///
 /// # Cost
 ///

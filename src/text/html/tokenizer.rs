@@ -660,8 +660,8 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// Whether an `id` is that of a part of a page that React or Marko send behind the rest, and put into its place: `S:1f`,
-/// with what the program has chosen in front, or `af1`.
+/// Whether an `id` is that of a part of a page that React or Marko send behind the rest, and put into its place:
+/// `S:1f`, with what the program has chosen in front, or `af1`.
 fn is_late_part(id: &[u8]) -> bool {
     if let Some(number) = id.strip_prefix(b"af") {
         return !number.is_empty() && number.iter().all(u8::is_ascii_digit);

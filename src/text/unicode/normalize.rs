@@ -31,22 +31,22 @@
 //! * A letter of India or Sri Lanka for a vowel, and another such letter with a vowel sign that looks the same, as औ and
 //!   अौ (the tables of vowel letters in chapter 12 of the core specification, and `DoNotEmit.txt`).
 //! * Hamza, madda and wasla on alef, waw, yeh and heh, and these alone, also at the end of a word in Urdu (ۓ): few
-//!   writers tell them apart, and Persian and Urdu write one word with several. Lucene's `ArabicNormalizer` folds those on
-//!   alef.
-//! * Vowel signs of Arabic, points of Hebrew and Syriac, and what else tells there how to recite or to sing, go: the same
-//!   text is printed with them and without (`ArabicNormalizer`). All of them have their own weight on the second level
-//!   of `allkeys.txt` alone. Hamzas above and below other letters stay.
+//!   writers tell them apart, and Persian and Urdu write one word with several. Lucene's `ArabicNormalizer` folds those
+//!   on alef.
+//! * Vowel signs of Arabic, points of Hebrew and Syriac, and what else tells there how to recite or to sing, go: the
+//!   same text is printed with them and without (`ArabicNormalizer`). All of them have their own weight on the second
+//!   level of `allkeys.txt` alone. Hamzas above and below other letters stay.
 //! * In capitals, Đ, Ð and Ɖ look the same, and old texts in Vietnamese, Serbian and Croatian have the second for the
-//!   first. So they are one, and so are their small letters. So are ǝ and ə, and the line and the dot below a letter, of
-//!   which Yoruba is written with either.
-//! * Acute and grave on vowels of Cyrillic tell where a word is stressed, and go. In Macedonian and Bulgarian, where ѐ and ѝ
-//!   are letters, few words differ in them alone.
+//!   first. So they are one, and so are their small letters. So are ǝ and ə, and the line and the dot below a letter,
+//!   of which Yoruba is written with either.
+//! * Acute and grave on vowels of Cyrillic tell where a word is stressed, and go. In Macedonian and Bulgarian, where ѐ
+//!   and ѝ are letters, few words differ in them alone.
 //! * A nasal of Devanagari with a virama before a stop of its own row, and the anusvara; and the candrabindu and the
 //!   anusvara (Lucene's `HindiNormalizer`, of the first for न only).
 //! * Thai and Lao ำ behind a tone mark, and the two signs that it is made of, around the mark. แ and twice เ. Two vowel
-//!   signs of Khmer and the two that each is made of. And a mark on a letter of Thai, Lao, Khmer or Myanmar that is typed
-//!   twice, or before another mark that belongs before it. They look the same (the normalisers of PyThaiNLP and of the
-//!   Khmer fonts; Unicode Technical Note 11 on Myanmar).
+//!   signs of Khmer and the two that each is made of. And a mark on a letter of Thai, Lao, Khmer or Myanmar that is
+//!   typed twice, or before another mark that belongs before it. They look the same (the normalisers of PyThaiNLP and
+//!   of the Khmer fonts; Unicode Technical Note 11 on Myanmar).
 //! * The Armenian ligature և and its two letters, of which the second is ւ or, in capitals of today's spelling, Վ.
 //! * What the default table of the Unicode Collation Algorithm (`allkeys.txt`) holds equal but for the third level,
 //!   that of capitals and variants: a Malayalam chillu and its consonant with a virama, a Bengali khanda ta and ta with
@@ -156,15 +156,15 @@ fn fold_into(text: &str, folded: &mut String) {
     while !rest.is_empty() {
         let (same, other) = rest.split_at(rest.find(|c| !stays(c)).unwrap_or(rest.len()));
         folded.push_str(same);
-        let (piece, behind, properties, is_arranged) = piece(other);
+        let (piece, behind, properties, may_need_order) = piece(other);
         let is_composed = !properties.has(Property::FoldsToSeveral)
-            && (!is_arranged || are_arranged(piece.chars()))
+            && (!may_need_order || are_arranged(piece.chars()))
             && (!properties.has(Property::Changes)
                 || is_nfkc_quick(piece.chars()) == IsNormalized::Yes);
         if is_composed {
             folded.extend(piece.chars().map(fold));
         } else if properties.has(Property::FoldsToSeveral)
-            || !compose_and_fold(piece, is_arranged, folded)
+            || !compose_and_fold(piece, may_need_order, folded)
         {
             decompose_and_fold(piece, folded);
         }
@@ -185,22 +185,22 @@ fn stays_by(c: char, properties: Properties) -> bool {
 /// there may be any that is arranged.
 fn piece(text: &str) -> (&str, &str, Properties, bool) {
     let mut all = Properties::new(' ');
-    let mut is_arranged = false;
+    let mut may_need_order = false;
     for (at, c) in text.char_indices() {
         let properties = Properties::new(c);
         if stays_by(c, properties) {
-            return (&text[..at], &text[at..], all, is_arranged);
+            return (&text[..at], &text[at..], all, may_need_order);
         }
         all = all.or(properties);
-        is_arranged |= may_be_arranged(c);
+        may_need_order |= has_an_order(c);
     }
-    (text, "", all, is_arranged)
+    (text, "", all, may_need_order)
 }
 
 /// Composes a piece, and folds its characters one by one. That takes half of the time of the plain algorithm. Returns
 /// false, with nothing added, where that may be another text: where a character folds to several, where a mark may be
 /// lost on its letter, or compose with the folded letter.
-fn compose_and_fold(piece: &str, is_arranged: bool, folded: &mut String) -> bool {
+fn compose_and_fold(piece: &str, may_need_order: bool, folded: &mut String) -> bool {
     let start = folded.len();
     let mut base = ' ';
     let mut base_folds = false;
@@ -225,7 +225,7 @@ fn compose_and_fold(piece: &str, is_arranged: bool, folded: &mut String) -> bool
         }
         folded.push(fold(c));
     }
-    let is_right = !is_arranged || are_arranged(folded[start..].chars());
+    let is_right = !may_need_order || are_arranged(folded[start..].chars());
     if !is_right {
         folded.truncate(start);
     }
@@ -261,7 +261,7 @@ fn decompose_and_fold(text: &str, folded: &mut String) {
         .flatten()
     });
     let letters = parted.nfkd().flat_map(|c| folding.next(c));
-    if !text.chars().any(may_be_arranged) {
+    if !text.chars().any(has_an_order) {
         return folded.extend(letters.nfc());
     }
     let mut letters: Letters = letters.collect();
@@ -272,8 +272,8 @@ fn decompose_and_fold(text: &str, folded: &mut String) {
 }
 
 /// What a reader reads where a decomposition says otherwise. The signs of trademarks and of information are no letters:
-/// they part words as © does. So does the letter araea by itself, which Korean pages have for a middle dot. A voicing mark
-/// of kana belongs to the letter before it, and no space is between them.
+/// they part words as © does. So does the letter araea by itself, which Korean pages have for a middle dot. A voicing
+/// mark of kana belongs to the letter before it, and no space is between them.
 const fn read_as(c: char) -> char {
     match c {
         '\u{2120}' | '\u{2122}' | '\u{2139}' | '\u{318d}' => ' ',
@@ -283,9 +283,10 @@ const fn read_as(c: char) -> char {
     }
 }
 
-/// Where a mark of Thai, Lao, Khmer or Myanmar stands among those of its letter. Marks of one place stay in the order of
-/// their combining classes, then of their codes. The sign of a Khmer consonant below another is none of them: what is
-/// behind it belongs to that consonant. Nor is the vowel e of Myanmar, which parts those before it from those behind.
+/// Where a mark of Thai, Lao, Khmer or Myanmar stands among those of its letter. Marks of one place stay in the order
+/// of their combining classes, then of their codes. The sign of a Khmer consonant below another is none of them: what
+/// is behind it belongs to that consonant. Nor is the vowel e of Myanmar, which parts those before it from those
+/// behind.
 const fn place_of_mark(c: char) -> Option<u8> {
     Some(match c {
         // Signs of consonants, or that change one.
@@ -305,7 +306,7 @@ const fn place_of_mark(c: char) -> Option<u8> {
 
 /// Whether a character may be one of those that are arranged: from the first nasal of Devanagari to the last mark of
 /// Khmer.
-const fn may_be_arranged(c: char) -> bool {
+const fn has_an_order(c: char) -> bool {
     matches!(c, '\u{919}'..='\u{17d1}')
 }
 
