@@ -322,10 +322,10 @@ struct Head<'b> {
     fields: Vec<(&'b [u8], Cow<'b, [u8]>)>,
     /// Whether the last line was such a field.
     is_in_field: bool,
-    /// Whether no blank line ends it, and what looks like a page stands among its lines. Or a page begins with one of
-    /// its lines.
-    has_page: bool,
+    /// Whether one of its lines begins a page.
     begins_page: bool,
+    /// Whether it has a page: by such a line, or, without a blank line at its end, by what looks like one.
+    has_page: bool,
 }
 
 impl<'b> Head<'b> {
