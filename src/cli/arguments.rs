@@ -82,8 +82,18 @@ pub(super) struct Reading {
     input_format: InputFormat,
 
     /// The JSON field of the key, instead of `key`, `id` or `url`
+    ///
+    /// A name that begins with `/` leads into other fields: `/meta/url` is the field `url` of the object `meta` (a JSON
+    /// Pointer). The same holds for `--text-field` and `--html-field`
     #[arg(long, value_name = "FIELD")]
     key_field: Option<String>,
+
+    /// Name each record by its file and its number there: `part-1.jsonl:12`
+    ///
+    /// For records that have no key, and for files whose records all begin with the key 0. The key that a record has is
+    /// not read. A file that is one document keeps its path as its key
+    #[arg(long, conflicts_with = "key_field")]
+    key_by_place: bool,
 
     /// The JSON field or Parquet column of the text, instead of `text`
     ///
@@ -166,6 +176,7 @@ impl Reading {
                 self.input_format != InputFormat::default(),
             ),
             ("--key-field", self.key_field.is_some()),
+            ("--key-by-place", self.key_by_place),
             ("--text-field", self.text_field.is_some()),
             ("--html-field", self.html_field.is_some()),
             ("--ignore-field", !self.ignore_field.is_empty()),
@@ -194,6 +205,7 @@ impl Reading {
         let mut options = ReadOptions::new()
             .format(self.input_format)
             .unit(self.unit)
+            .key_by_place(self.key_by_place)
             .given(self.max_record, ReadOptions::max_record_bytes)
             .given(self.key_field.as_ref(), ReadOptions::key_field)
             .given(self.text_field.as_ref(), ReadOptions::text_field)
@@ -204,6 +216,14 @@ impl Reading {
             .fold(options, ReadOptions::ignore_field);
         self.glob.iter().fold(options, ReadOptions::glob)
     }
+}
+
+/// That a field is read in place of the texts of the records.
+pub(super) fn texts_unread(field: &str) -> String {
+    format!(
+        "the records have a text, and no text is read: the field `{field}` is used in its place; if it means something \
+         else, `--ignore-field {field}` reads the texts"
+    )
 }
 
 /// An option that was given on the command line, or not.

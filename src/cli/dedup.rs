@@ -10,7 +10,7 @@ use crate::{Error, Scheme, SketchSize};
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{BoundArguments, Given as _, Reading, named_file};
+use super::arguments::{BoundArguments, Given as _, Reading, named_file, texts_unread};
 use super::clusters::ClusterArguments;
 use super::commands::Command;
 use super::console::{Console, Progress};
@@ -314,6 +314,10 @@ impl DedupReport {
                 self.steps.hide();
                 self.any_failed = true;
                 self.console.complain(&error.to_string());
+            }
+            DedupEvent::TextsUnread { field } => {
+                self.steps.hide();
+                self.console.complain(&texts_unread(field));
             }
             DedupEvent::Progress { step, done, all } => self.steps.show(*step, *done, *all),
         }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{BoundArguments, Given as _, Reading, named_file};
+use super::arguments::{BoundArguments, Given as _, Reading, named_file, texts_unread};
 use super::console::Console;
 use super::ingest_report::{IngestReport, print_ingested, print_largest_groups};
 use super::output::Output;
@@ -419,11 +419,18 @@ impl Arguments {
     }
 
     /// The options of a new database.
-    fn options_of_new(&self, records: &mut Records) -> Result<CreateOptions, Error> {
+    fn options_of_new(
+        &self,
+        records: &mut Records,
+        output: &Output,
+    ) -> Result<CreateOptions, Error> {
         let mut options = match self.scheme {
             Some(_) => self.options(),
             None => self.options().scheme(records.suitable_scheme()?),
         };
+        if let Some(field) = records.instead_of_texts() {
+            output.complain(&texts_unread(field));
+        }
         options = options
             .given(self.bounds.max_distance, CreateOptions::max_distance)
             .given(self.bounds.min_similarity, CreateOptions::min_similarity);
@@ -522,7 +529,7 @@ fn open_or_create(
             Err(Error::NotFound { .. }) => {
                 let options = match &options {
                     Some(options) => options,
-                    None => options.insert(arguments.options_of_new(records)?),
+                    None => options.insert(arguments.options_of_new(records, output)?),
                 };
                 creations += 1;
                 match Database::create(path, options) {

@@ -321,7 +321,7 @@ impl Audit {
                 DedupEvent::Failed { error, .. } => {
                     failed.get_or_insert_with(|| error.to_string());
                 }
-                DedupEvent::Progress { .. } => {}
+                DedupEvent::TextsUnread { .. } | DedupEvent::Progress { .. } => {}
             }
             observe(event);
         })?;

@@ -526,6 +526,9 @@ impl Dedup {
         }
         let mut unread = self.unread(records)?;
         let database = work.open_or_create_records(self, known, &mut unread)?;
+        if let Some(field) = unread.instead_of_texts() {
+            observe(DedupEvent::TextsUnread { field });
+        }
         // Documents of an earlier content would stay.
         let snapshot = database.snapshot()?;
         for (index, name) in records.names().iter().enumerate() {

@@ -47,6 +47,11 @@ pub enum DedupEvent<'e> {
         /// Why: [`Error::Input`](crate::Error::Input).
         error: &'e Error,
     },
+    /// The first records bring a text, and also a field that is read in its place. No text is read then.
+    TextsUnread {
+        /// The field: `fingerprint` or `features`.
+        field: &'static str,
+    },
     /// How far a step is.
     Progress {
         /// The step.

@@ -1,5 +1,6 @@
 //! Parses a line of JSON.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use base64::Engine as _;
@@ -44,7 +45,10 @@ pub(super) fn parse_json(
             fields: names_of(text, is_row),
         });
     };
-    let key = fields.key(options)?;
+    let key = match options.key_by_place {
+        true => None,
+        false => fields.key(options)?,
+    };
     fields.parsed(key, content, options)
 }
 
@@ -178,6 +182,37 @@ pub(super) fn use_of(name: &str, options: &ReadOptions) -> Option<crate::parquet
 
 fn is_named(option: &Option<String>, name: &str) -> bool {
     option.as_deref() == Some(name)
+}
+
+/// What a JSON Pointer says behind its first part, if that is this name (RFC 6901). `None` for what is no pointer.
+fn behind_first<'p>(pointer: &'p str, name: &str) -> Option<&'p str> {
+    let (first, rest) = first_and_rest(pointer)?;
+    (first == name).then_some(rest)
+}
+
+/// The first part of a JSON Pointer, and what is behind it. `None` at its end.
+fn first_and_rest(pointer: &str) -> Option<(String, &str)> {
+    let parts = pointer.strip_prefix('/')?;
+    let (first, rest) = parts.split_at(parts.find('/').unwrap_or(parts.len()));
+    Some((first.replace("~1", "/").replace("~0", "~"), rest))
+}
+
+/// The value within another to which a JSON Pointer leads. `None` if it is not there, or null.
+fn within<'l>(mut value: &'l RawValue, mut pointer: &str) -> Option<&'l RawValue> {
+    while let Some((part, rest)) = first_and_rest(pointer) {
+        value = match value.get().starts_with('[') {
+            true => {
+                let values: Vec<&RawValue> = serde_json::from_str(value.get()).ok()?;
+                values.get(part.parse::<usize>().ok()?).copied()?
+            }
+            false => {
+                let fields: HashMap<String, &RawValue> = serde_json::from_str(value.get()).ok()?;
+                fields.get(&part).copied()?
+            }
+        };
+        pointer = rest;
+    }
+    (value.get() != "null").then_some(value)
 }
 
 /// The name of a field, and whether its value is bytes of a Parquet file in base64, since they are not UTF-8.
@@ -341,7 +376,11 @@ impl<'l> Fields<'l> {
             _ if is_named(&options.html_field, name) => &mut self.named_html,
             _ if is_named(&options.text_field, name) => &mut self.named_text,
             _ if is_named(&options.key_field, name) => &mut self.named_key,
-            "key" | "key_base64" | "id" | "url" if options.key_field.is_some() => return None,
+            "key" | "key_base64" | "id" | "url"
+                if options.key_field.is_some() || options.key_by_place =>
+            {
+                return None;
+            }
             "fingerprint" | "sketch" | "shingles" | "features" | "text" | "html" | "too_short"
                 if options.names_content() =>
             {
@@ -369,6 +408,21 @@ impl<'l> Fields<'l> {
             "group" => &mut self.group,
             _ => return None,
         })
+    }
+
+    /// The fields that the caller has named, with the names.
+    fn of_caller<'f, 'o>(
+        &'f mut self,
+        options: &'o ReadOptions,
+    ) -> impl Iterator<Item = (&'o str, &'f mut Option<Field<'l>>)> {
+        let named = [
+            (&options.key_field, &mut self.named_key),
+            (&options.text_field, &mut self.named_text),
+            (&options.html_field, &mut self.named_html),
+        ];
+        named
+            .into_iter()
+            .filter_map(|(name, field)| Some((name.as_deref()?, field)))
     }
 
     /// The first field that is not empty, of those that name a document.
@@ -502,6 +556,12 @@ impl<'l> Fields<'l> {
         // Whatever is there is no reason to reject a document, which does not need it.
         let group = self.group.and_then(|group| group.key("group").ok());
         let group = group.and_then(|group| String::from_utf8(group).ok());
+        let used = match content {
+            Content::Fingerprint(..) => Some("fingerprint"),
+            Content::Features(_) => Some("features"),
+            _ => None,
+        };
+        let instead_of_text = used.filter(|_| self.has_text());
         Ok(Parsed {
             key,
             content,
@@ -511,6 +571,7 @@ impl<'l> Fields<'l> {
             scope,
             payload,
             group,
+            instead_of_text,
         })
     }
 }
@@ -570,21 +631,30 @@ impl<'l> Visitor<'l> for FieldsOf<'l, '_> {
         let mut fields = Fields::default();
         while let Some(name) = map.next_key::<String>()? {
             let (name, is_packed) = without_mark(&name, is_row);
-            let field = match is_packed && !takes_bytes(name, options) {
-                true => None,
-                false => fields.named(name, options),
-            };
-            let Some(field) = field else {
+            let is_absent = is_packed && !takes_bytes(name, options);
+            let is_needed = !is_absent && fields.named(name, options).is_some();
+            let mut of_caller = fields.of_caller(options);
+            let holds_needed = of_caller.any(|(named, _)| behind_first(named, name).is_some());
+            drop(of_caller);
+            if !is_needed && !holds_needed {
                 _ = map.next_value::<IgnoredAny>()?;
                 continue;
-            };
+            }
             let value = map.next_value::<Option<&RawValue>>()?;
-            *field = value.map(|value| Field {
+            let field = |value: &'l RawValue| Field {
                 raw: value.get(),
                 // It is a part of the line.
                 start: value.get().as_ptr().addr() - line.as_ptr().addr(),
                 is_packed,
-            });
+            };
+            if is_needed && let Some(needed) = fields.named(name, options) {
+                *needed = value.map(field);
+            }
+            for (named, needed) in fields.of_caller(options) {
+                if let Some(rest) = behind_first(named, name) {
+                    *needed = value.and_then(|value| within(value, rest)).map(field);
+                }
+            }
         }
         Ok(fields)
     }

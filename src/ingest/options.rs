@@ -39,6 +39,8 @@ pub struct ReadOptions {
     pub(super) key_field: Option<String>,
     pub(super) html_field: Option<String>,
     pub(super) text_field: Option<String>,
+    /// Whether the key of a record is the path of its file and its number there.
+    pub(super) key_by_place: bool,
     pub(crate) unit: Unit,
     pub(super) globs: Vec<String>,
     /// Whether documents are named by the places of their records. So none takes the place of another of its key.
@@ -67,6 +69,7 @@ impl Default for ReadOptions {
             key_field: None,
             html_field: None,
             text_field: None,
+            key_by_place: false,
             unit: Unit::Document,
             globs: Vec::new(),
             numbered: false,
@@ -107,9 +110,24 @@ impl ReadOptions {
     }
 
     /// The JSON field that names a document, instead of `key`, `id` and `url`. Default: none.
+    ///
+    /// A name that begins with `/` is a JSON Pointer (RFC 6901) to a field within others: `/meta/url` is the field `url`
+    /// of the object `meta`. The same holds for [`text_field`](Self::text_field) and [`html_field`](Self::html_field).
     #[must_use]
     pub fn key_field(mut self, name: impl Into<String>) -> Self {
         self.key_field = Some(name.into());
+        self
+    }
+
+    /// Whether the place of a record is its key: the path of its file, a colon, and its number there, as in
+    /// `part-1.jsonl:12`. Default: false.
+    ///
+    /// So records that have no key can be stored, and files whose records all begin with the key `0` do not replace
+    /// those of one another. The number is that of the line, or of the record where the file is not cut into lines. The
+    /// key that the record has is then not read. A file that is one document has its path as its key in any case.
+    #[must_use]
+    pub fn key_by_place(mut self, is_place: bool) -> Self {
+        self.key_by_place = is_place;
         self
     }
 
@@ -208,6 +226,7 @@ impl ReadOptions {
             self.globs,
             self.ignored,
             directory.map(|directory| directory.as_os_str().as_encoded_bytes()),
+            self.key_by_place,
         ])
     }
 

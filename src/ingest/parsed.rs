@@ -29,6 +29,8 @@ pub(super) struct Parsed {
     pub(super) payload: Vec<u8>,
     /// Documents that are known to belong together. Only an evaluation reads it.
     pub(super) group: Option<String>,
+    /// The field that is read in place of a text that is there too.
+    pub(super) instead_of_text: Option<&'static str>,
 }
 
 impl Parsed {
@@ -43,6 +45,7 @@ impl Parsed {
             scope: String::new(),
             payload: Vec::new(),
             group: None,
+            instead_of_text: None,
         }
     }
 }
@@ -71,17 +74,25 @@ pub(super) fn parse(
     let path = position.path();
     let line = without_marks(bytes);
     let parsed = match format {
-        InputFormat::Warc => {
-            return parse_warc(bytes, options.max_record_bytes, !options.ignores("seen"));
-        }
-        InputFormat::Text | InputFormat::Auto => parse_text(path, bytes, options),
-        _ if line.is_empty() => return Ok(None),
-        InputFormat::Jsonl => parse_json(line, position.is_row(), options),
-        InputFormat::Tsv => parse_tsv(line),
-        InputFormat::Fingerprints => parse_fingerprint(line),
-        InputFormat::Lines => parse_line(path, position.id().number, line),
+        InputFormat::Warc => parse_warc(bytes, options.max_record_bytes, !options.ignores("seen"))?,
+        InputFormat::Text | InputFormat::Auto => return parse_text(path, bytes, options).map(Some),
+        _ if line.is_empty() => None,
+        InputFormat::Jsonl => Some(parse_json(line, position.is_row(), options)?),
+        InputFormat::Tsv => Some(parse_tsv(line)?),
+        InputFormat::Fingerprints => Some(parse_fingerprint(line)?),
+        InputFormat::Lines => Some(parse_line(line)?),
     };
-    parsed.map(Some)
+    Ok(parsed.map(|mut parsed| {
+        if options.key_by_place || format == InputFormat::Lines {
+            parsed.key = Some(key_of_place(path, position.id().number));
+        }
+        parsed
+    }))
+}
+
+/// The key of a record that is named by its place: that of the file, a colon, and the number of the record.
+fn key_of_place(path: &Path, number: u64) -> Vec<u8> {
+    [&*key_of(path), b":", number.to_string().as_bytes()].concat()
 }
 
 /// A line without the byte order marks before it, and without many zeros. Where files were put together that begin with
@@ -117,11 +128,10 @@ fn parse_text(path: &Path, bytes: &[u8], options: &ReadOptions) -> Result<Parsed
     Ok(Parsed::new(Some(key_of(path)), content))
 }
 
-/// The record of a line. Its key is that of the file with a colon and the number of the line.
-fn parse_line(path: &Path, number: u64, line: &[u8]) -> Result<Parsed, Reason> {
+/// The record of a line, which names no document.
+fn parse_line(line: &[u8]) -> Result<Parsed, Reason> {
     let content = Content::Text(utf8(line)?.to_owned());
-    let key = [&*key_of(path), b":", number.to_string().as_bytes()].concat();
-    Ok(Parsed::new(Some(key), content))
+    Ok(Parsed::new(None, content))
 }
 
 /// The path as the system has it. On Unix it need not be UTF-8.

@@ -148,6 +148,11 @@ impl Record {
         }
     }
 
+    /// The field that is read in place of a text that the record brings too.
+    pub(super) fn instead_of_text(&self) -> Option<&'static str> {
+        self.parsed.instead_of_text
+    }
+
     /// The fingerprint and the sketch of the record, ready or made from its text. `None` if the text is too
     /// short to judge. A ready fingerprint may come without a sketch.
     ///

@@ -72,6 +72,8 @@ pub struct Records {
     names: Option<Names>,
     /// Records read ahead to find a suitable scheme.
     ahead: VecDeque<Raw>,
+    /// The field that the record has in place of its text by which the scheme was found.
+    instead_of_texts: Option<&'static str>,
 }
 
 /// What is read as standard input: that of the process, if nothing else is given.
@@ -161,6 +163,7 @@ impl Records {
             stdin: Stdin(None),
             names: None,
             ahead: VecDeque::new(),
+            instead_of_texts: None,
         })
     }
 
@@ -228,13 +231,23 @@ impl Records {
             let Ok(Some(record)) = Record::parse(raw, &self.options) else {
                 continue;
             };
-            match record.brings_fingerprint() {
+            let brings_fingerprint = record.brings_fingerprint();
+            if brings_fingerprint.is_some() {
+                self.instead_of_texts = record.instead_of_text();
+            }
+            match brings_fingerprint {
                 Some(true) => return Ok(Scheme::External),
                 Some(false) => break,
                 None => {}
             }
         }
         Ok(self.options.unit.suitable_scheme())
+    }
+
+    /// The field that is read in place of the texts, `fingerprint` or `features`, if the record by which
+    /// [`suitable_scheme`](Self::suitable_scheme) judged has a text too. The field may be that of another program.
+    pub fn instead_of_texts(&self) -> Option<&'static str> {
+        self.instead_of_texts
     }
 
     /// Reads the next chunk of records. All cores parse the records and apply `turn` to them. Empty at the

@@ -289,7 +289,7 @@ impl fmt::Display for Reason {
             Self::Warc { problem } | Self::Input { problem } => f.write_str(problem),
             Self::NoKey => f.write_str(
                 "the record has no key: field `key`, `id` or `url`, the one that was named, or `WARC-Target-URI` in a \
-                 web archive, is wanted",
+                 web archive, is wanted; `--key-by-place` names each record by its file and its number there",
             ),
             Self::NoContent { named, fields } => {
                 let wanted = match named.is_empty() {

@@ -559,3 +559,154 @@ fn numbers_that_json_does_not_have_are_named() -> TestResult {
         .says("not a JSON record: expected ident");
     Ok(())
 }
+
+/// Shards that each count from 0 replaced the documents of one another, and records without a key could not be stored.
+#[test]
+fn records_can_be_named_by_their_places() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.path("d.simdb");
+    for shard in ["s0.jsonl", "s1.jsonl"] {
+        let mut lines = String::new();
+        for id in 0..3 {
+            lines += &format!(
+                "{}\n",
+                json!({"id": id, "text": format!("{TEXT} of {shard} and {id}")})
+            );
+        }
+        // A key that no document can have is not read.
+        lines += &format!("\n{}\n", json!({"id": [1], "text": TEXT}));
+        folder.file(shard, lines)?;
+    }
+    let no_keys = format!("{}\n", json!({"text": TEXT}));
+    let no_keys = folder.file("none.jsonl", no_keys)?;
+    run!("ingest", &database, &no_keys)
+        .expect(2)
+        .says("has no key: ")
+        .says("`--key-by-place`");
+    folder.file("t.tsv", format!("a\t{TEXT}\na\t{TEXT} again\n"))?;
+    folder.file("whole.txt", TEXT)?;
+    let ingest = |inputs: &[&str]| {
+        let mut command = simdb();
+        command.current_dir(folder.path("")).args([
+            "ingest",
+            "d.simdb",
+            "--key-by-place",
+            "--json",
+        ]);
+        run_with_input(command.args(inputs), b"")
+    };
+    let ran = ingest(&["s0.jsonl", "s1.jsonl", "none.jsonl", "t.tsv", "whole.txt"])?.expect(0);
+    assert_eq!(ran.last()?["inserted"], 12, "{}", ran.out);
+    for (key, is_there) in [
+        ("s0.jsonl:1", true),
+        ("s1.jsonl:1", true),
+        ("s1.jsonl:4", false),
+        ("s1.jsonl:5", true),
+        ("none.jsonl:1", true),
+        ("t.tsv:2", true),
+        ("whole.txt", true),
+        ("a", false),
+        ("0", false),
+    ] {
+        run!("get", &database, key).expect(if is_there { 0 } else { 1 });
+    }
+    // The same records have the same names.
+    let again = ingest(&["s0.jsonl", "--again"])?.expect(0);
+    let totals = again.last()?;
+    let counts = [&totals["inserted"], &totals["replaced"]];
+    assert_eq!(counts, [&json!(0), &json!(4)], "{}", again.out);
+    ingest(&["s0.jsonl", "--key-field=id"])?.expect(2);
+    Ok(())
+}
+
+/// Corpora keep addresses and texts in objects within their records.
+#[test]
+fn a_field_within_others_is_named_by_a_pointer() -> TestResult {
+    let folder = Folder::new()?;
+    let record = json!({
+        "meta": {"url/a": "http://a/", "texts": ["none", {"body": TEXT}], "~": null},
+        "text": "another text",
+    });
+    let input = folder.file("in.jsonl", format!("{record}\n"))?;
+    let database = folder.path("d.simdb");
+    let pointers = [
+        "--key-field",
+        "/meta/url~1a",
+        "--text-field",
+        "/meta/texts/1/body",
+    ];
+    let mut command = simdb();
+    command
+        .arg("ingest")
+        .arg(&database)
+        .arg(&input)
+        .args(pointers);
+    run_with_input(&mut command, b"")?.expect(0);
+    run!("get", &database, "http://a/").expect(0);
+    let found = run!("query", &database, "--text", TEXT).expect(0);
+    assert_eq!(found.out, "0\t1.00\thttp://a/\n");
+    for absent in [
+        "/meta",
+        "/meta/none",
+        "/meta/texts/2",
+        "/meta/texts/1/body/x",
+        "/meta/~0",
+        "/text/x",
+        "/",
+    ] {
+        run!(
+            "ingest",
+            folder.path("none.simdb"),
+            &input,
+            "--key-by-place",
+            "--text-field",
+            absent
+        )
+        .expect(2);
+    }
+    // One part is the field itself.
+    run!(
+        "ingest",
+        folder.path("one.simdb"),
+        &input,
+        "--key-by-place",
+        "--text-field",
+        "/text"
+    )
+    .expect(0);
+    Ok(())
+}
+
+/// A corpus with a field `fingerprint` of another program was cleaned by it without a word.
+#[test]
+fn a_field_that_is_read_in_place_of_texts_is_told() -> TestResult {
+    let folder = Folder::new()?;
+    for (field, value) in [
+        ("fingerprint", json!("00000000000000ff")),
+        ("features", json!(["a", "b", "c", "d", "e", "f", "g", "h"])),
+    ] {
+        let record = json!({"id": 1, "text": TEXT, field: value});
+        let input = folder.file("in.jsonl", format!("{record}\n"))?;
+        let advice = format!("`--ignore-field {field}` reads the texts");
+        let database = folder.path(&format!("{field}.simdb"));
+        run!("ingest", &database, &input).expect(0).says(&advice);
+        let output = folder.path(&format!("{field}.jsonl"));
+        run!("dedup", &input, "-o", &output).expect(0).says(&advice);
+        for rest in [&["--ignore-field", field][..], &["--text-field", "text"]] {
+            let mut command = simdb();
+            command
+                .arg("dedup")
+                .arg(&input)
+                .arg("-o")
+                .arg(folder.path(&format!("{field}{}.jsonl", rest[0])))
+                .args(rest);
+            let ran = run_with_input(&mut command, b"")?.expect(0);
+            assert!(!ran.err.contains("no text is read"), "{}", ran.err);
+        }
+        let alone = json!({"id": 1, field: value});
+        let alone = folder.file("alone.jsonl", format!("{alone}\n"))?;
+        let ran = run!("ingest", folder.path(&format!("{field}2.simdb")), &alone).expect(0);
+        assert!(!ran.err.contains("no text is read"), "{}", ran.err);
+    }
+    Ok(())
+}
