@@ -48,7 +48,9 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "BYTES", value_enum)]
     sketch: Option<SketchSize>,
 
-    /// The most near-duplicates printed for a document, nearest first
+    /// Print at most N near-duplicates of a document
+    ///
+    /// The nearest come first
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = count::<usize>, allow_negative_numbers = true)]
     limit: usize,
