@@ -187,6 +187,8 @@ pub(crate) enum Phase {
     Settle,
     /// Put a dense copy in the place of the database
     Compact,
+    /// Put into memory what queries read
+    Warm,
     /// Close the database and open it again
     Reopen,
 }

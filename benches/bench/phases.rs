@@ -71,6 +71,11 @@ impl Bench<'_> {
                 self.database()?.compact(|_, _| ControlFlow::Continue(()))?;
                 row.add_rounded("seconds", begun.elapsed().as_secs_f64());
             }
+            Phase::Warm => {
+                let begun = Instant::now();
+                self.database()?.warm(|_, _| ControlFlow::Continue(()))?;
+                row.add_rounded("seconds", begun.elapsed().as_secs_f64());
+            }
             Phase::Reopen => {
                 let begun = Instant::now();
                 self.database = None;

@@ -2,10 +2,12 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
-use crate::Database;
 use crate::serve::ensure_free_beside;
+use crate::{Database, Error};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::named_file;
@@ -24,14 +26,19 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     until_idle: Option<Duration>,
 
+    /// Put into memory what queries read, as far as there is room
+    ///
+    /// Others are answered meanwhile. Without it, the first queries of a large file are slower
+    #[arg(long)]
+    warm: bool,
+
     #[command(flatten)]
     settings: NewDatabase,
 }
 
-impl Command for Arguments {
-    fn run(&self, output: &mut Output) -> CommandResult {
-        ensure_free_beside(&self.database)?;
-        let database = Database::open_or_create(&self.database, &self.settings.options())?;
+impl Arguments {
+    /// Serves until it is to end.
+    fn serve(&self, database: &Database, output: &Output) -> Result<(), Error> {
         let mut has_said = false;
         database.serve_until(|server| {
             if !has_said {
@@ -45,6 +52,28 @@ impl Command for Arguments {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             }
+        })
+    }
+}
+
+impl Command for Arguments {
+    fn run(&self, output: &mut Output) -> CommandResult {
+        ensure_free_beside(&self.database)?;
+        let database = Database::open_or_create(&self.database, &self.settings.options())?;
+        let is_ending = AtomicBool::new(false);
+        thread::scope(|scope| {
+            if self.warm {
+                scope.spawn(|| {
+                    // What cannot be read is told to who asks for it.
+                    _ = database.warm(|_, _| match is_ending.load(Ordering::Relaxed) {
+                        true => ControlFlow::Break(()),
+                        false => ControlFlow::Continue(()),
+                    });
+                });
+            }
+            let served = self.serve(&database, output);
+            is_ending.store(true, Ordering::Relaxed);
+            served
         })?;
         database.close()?;
         Ok(Answer::Yes)

@@ -1,5 +1,6 @@
 //! Opening the file again, with the same handle, after the disk has failed.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::memory::Cache;
-use crate::{CreateOptions, OpenOptions, Query, Scheme};
+use crate::{CreateOptions, Near, OpenOptions, Query, Scheme};
 
 fn insert(database: &Database, keys: std::ops::Range<u64>) -> Result<()> {
     let mut txn = database.begin_write()?;
@@ -54,6 +55,56 @@ fn read_all(snapshot: &Snapshot) -> Result<u64> {
         count += 1;
     }
     Ok(count)
+}
+
+/// It was a matter of some hundred thousand queries.
+#[test]
+fn what_queries_read_can_be_put_in_memory_at_once() -> Result<()> {
+    let folder = folder();
+    let path = folder.path().join("d.simdb");
+    database(&folder, 1 << 24)?.close()?;
+    let opened = |cache| Database::open(&path, &OpenOptions::new().cache(Cache::Bytes(cache)));
+
+    let database = opened(1 << 24)?;
+    let mut told = Vec::new();
+    database.warm(|done, all| {
+        told.push((done, all));
+        ControlFlow::Continue(())
+    })?;
+    let &(_, all) = told.last().expect("there are rows");
+    assert!(told.is_sorted() && told.len() > 10, "{told:?}");
+    assert_eq!(told.last(), Some(&(all, all)));
+    let misses = database.metrics().cache_misses;
+    let snapshot = database.snapshot()?;
+    for bits in [0, u64::MAX, 0x9e37_79b9_7f4a_7c15] {
+        for distance in [0, 3, 8] {
+            let near = Near::new().max_distance(distance);
+            let query = Query::new(Fingerprint::from_bits(bits)).limit(0);
+            snapshot.query(&query.near(near))?;
+        }
+    }
+    assert_eq!(database.metrics().cache_misses, misses, "a block was read");
+    // Of what is there, nothing is made again.
+    let memory = database.metrics().cache_bytes;
+    database.warm(|_, _| ControlFlow::Continue(()))?;
+    assert_eq!(database.metrics().cache_bytes, memory);
+    drop(snapshot);
+    database.close()?;
+
+    // Nobody wants the rest, and there is no room.
+    let database = opened(1 << 24)?;
+    let mut calls = 0;
+    let stopped = database.warm(|_, _| {
+        calls += 1;
+        ControlFlow::Break(())
+    });
+    assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
+    assert_eq!(calls, 1);
+    drop(database);
+    let database = opened(0)?;
+    database.warm(|_, _| ControlFlow::Continue(()))?;
+    assert_eq!(read_all(&database.snapshot()?)?, 100);
+    Ok(())
 }
 
 /// Every handle and every snapshot had to be dropped, and another process could get the file in between.
@@ -267,10 +318,10 @@ fn a_server_goes_on_behind_a_read_that_failed() -> Result<()> {
         }
         let read = database.snapshot().and_then(|snapshot| snapshot.get(b"7"));
         if read.is_ok_and(|document| document.is_some()) {
-            return std::ops::ControlFlow::Break(());
+            return ControlFlow::Break(());
         }
         assert!(begun.elapsed() < Duration::from_secs(60), "it goes on");
-        std::ops::ControlFlow::Continue(())
+        ControlFlow::Continue(())
     })
 }
 

@@ -14,7 +14,7 @@ use crate::metrics::Timed;
 use crate::plan::Plan;
 use crate::process::give_up_inherited;
 use crate::store::checking::{CheckProgress, CheckReport, check_rows};
-use crate::store::dense::{self, CopyProgress};
+use crate::store::dense::{self, CopyProgress, WarmingProgress};
 use crate::store::engine::{Access, Changes, OpenFile, guarded};
 #[cfg(test)]
 use crate::store::engine::{Engine, StorageBackend};
@@ -274,8 +274,14 @@ impl Store {
         };
         event.report(took);
         // Others read and write again. The file is compacted, whatever becomes of this.
-        _ = dense::warm(|| shared.view(), &resident);
+        _ = dense::warm_as_before(|| shared.view(), &resident);
         Ok(())
+    }
+
+    /// Puts into memory what searches read, as far as there is room.
+    pub(crate) fn warm(&self, progress: WarmingProgress<'_>) -> Result<()> {
+        let shared = self.shared()?;
+        dense::warm(|| shared.view(), progress)
     }
 
     /// The length of the file. 0 if the system does not tell.

@@ -1593,7 +1593,7 @@ fn a_database_whose_socket_is_taken_is_not_created() -> TestResult {
 fn a_database_whose_file_was_removed_is_saved_by_its_socket() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let owner = Owner::start(&path, &[])?;
+    let owner = Owner::start(&path, &["--warm"])?;
     let client = Client::connect(&path, &patient())?;
     for number in 0..10 {
         client.insert_if_new(&document(key(number), far(number)), &Policy::skip())?;

@@ -522,6 +522,11 @@ impl Database {
         })
     }
 
+    /// Puts into memory what queries read, as far as there is room. Others read and write meanwhile.
+    fn warm(&self, py: Python<'_>) -> PyResult<()> {
+        stoppable(py, |stop| self.handles().database.warm(|_, _| stop.flow()))
+    }
+
     /// What is wrong with the file. An empty list: it is sound. Raises BusyError while a snapshot or an iterator is
     /// open.
     fn check(&self, py: Python<'_>) -> PyResult<Vec<String>> {

@@ -413,6 +413,7 @@ def test_it_is_there_after_it_was_closed(path: Path) -> None:
         lambda db: list(db.clusters()),
         lambda db: db.delete_duplicates(),
         lambda db: db.compact(),
+        lambda db: db.warm(),
         lambda db: db.check(),
         lambda db: db.reopen(),
     ],
@@ -521,6 +522,7 @@ def test_compact_check_and_backup(db: simdb.Database, tmp_path: Path) -> None:
     for number in range(200):
         db.delete(str(number))
     db.compact()
+    db.warm()
     assert db.check() == []
     db.backup(tmp_path / "copy.simdb")
     with pytest.raises(simdb.ExistsError):

@@ -8,4 +8,4 @@ mod warming;
 
 pub(crate) use build::{TakenOver, build, rebuild};
 pub(crate) use copy::{CopyProgress, backup, compact};
-pub(crate) use warming::{resident_rows, warm};
+pub(crate) use warming::{WarmingProgress, resident_rows, warm, warm_as_before};

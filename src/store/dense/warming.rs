@@ -1,26 +1,21 @@
-//! What was in memory of a file is put in memory of its dense copy, so that searches find no cold blocks after a
-//! compaction.
+//! Puts rows in memory before they are searched: of a dense copy those that were in memory of the file before it, so
+//! that searches find no cold blocks after a compaction, or all for which there is room.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::parallel;
-use crate::store::file::{AnySet, Set, SetRow, View, all_sets, by_row};
+use crate::store::file::{AnySet, KEYS, Set, SetRow, View, all_sets, by_row};
+use crate::sync::Mutex;
 
 /// The rows that are in memory, or whose signatures are, of each set in the order of their numbers. Of a set that is
 /// there as a whole as many as there can be: its copy may have more in levels.
 pub(crate) fn resident_rows(view: &View) -> Vec<u64> {
     fn of_set<R: SetRow>(view: &View, set: Set<R>) -> u64 {
         let levels = &view.state().sets[set].levels;
-        let whole: u64 = levels
-            .iter()
-            .map(|set| {
-                let (puts, marks) = set.level.rows();
-                puts + marks
-            })
-            .sum();
         let resident = levels.iter().map(|set| set.level.resident_rows()).sum();
-        if resident == whole {
+        if resident == rows_of(view, set) {
             u64::MAX
         } else {
             resident
@@ -31,34 +26,112 @@ pub(crate) fn resident_rows(view: &View) -> Vec<u64> {
         .collect()
 }
 
+/// The rows of the levels of a set, in memory or not.
+fn rows_of<R: SetRow>(view: &View, set: Set<R>) -> u64 {
+    let levels = view.state().sets[set].levels.iter();
+    levels
+        .map(|set| set.level.rows())
+        .map(|(puts, marks)| puts + marks)
+        .sum()
+}
+
 /// Makes segments of each set of the file that `views` reads, of as many rows as it had `before`, and as long as there
 /// is room. If there are more permuted tables now, or fewer, they get equal shares of what theirs had. Ends when
 /// another file is in the place.
 ///
 /// A file that nobody has searched stays where it is. No view is kept, so nobody waits for this and no page is pinned.
-pub(crate) fn warm(views: impl Fn() -> Result<Arc<View>> + Sync, before: &[u64]) -> Result<()> {
+pub(crate) fn warm_as_before(
+    views: impl Fn() -> Result<Arc<View>> + Sync,
+    before: &[u64],
+) -> Result<()> {
     let view = views()?;
-    let file = view.settings().file;
-    let sets: Vec<AnySet> = all_sets(view.settings().plan.tables().len()).collect();
+    let sets = all_sets(view.settings().plan.tables().len()).count();
     drop(view);
     let of_tables = &before[all_sets(0).count()..];
     let in_all = of_tables
         .iter()
         .fold(0, |all: u64, &rows| all.saturating_add(rows));
-    let share = in_all / (sets.len() - all_sets(0).count()) as u64;
-    let warmed = parallel::map(sets.len(), |index| {
-        let is_same = before.len() == sets.len() || index < all_sets(0).count();
-        let most = if is_same { before[index] } else { share };
+    let share = in_all / (sets - all_sets(0).count()) as u64;
+    let most = |index, _| match before.len() == sets || index < all_sets(0).count() {
+        true => before[index],
+        false => share,
+    };
+    warm_sets(views, most, &mut |_, _| ControlFlow::Continue(()))
+}
+
+/// Makes segments of all sets of the file that `views` reads, as long as there is room. The keys are left out: hardly a
+/// search needs their rows, and documents can use the room.
+pub(crate) fn warm(
+    views: impl Fn() -> Result<Arc<View>> + Sync,
+    progress: WarmingProgress<'_>,
+) -> Result<()> {
+    let most = |_, set: AnySet| match by_row!(set, set => set.is(KEYS)) {
+        true => 0,
+        false => u64::MAX,
+    };
+    warm_sets(views, most, progress)
+}
+
+/// Makes segments of at most so many rows of each set, of this number, as long as there is room. The permuted tables
+/// come first: most of a search is there. Ends when another file is in the place.
+fn warm_sets(
+    views: impl Fn() -> Result<Arc<View>> + Sync,
+    most: impl Fn(usize, AnySet) -> u64 + Sync,
+    progress: WarmingProgress<'_>,
+) -> Result<()> {
+    let view = views()?;
+    let file = view.settings().file;
+    let sets: Vec<AnySet> = all_sets(view.settings().plan.tables().len()).collect();
+    let mut all = 0;
+    for (index, &set) in sets.iter().enumerate() {
+        let rows = by_row!(set, set => rows_of(&view, set));
+        all += rows.min(most(index, set));
+    }
+    drop(view);
+    let state = Mutex::new(Warmed {
+        rows: 0,
+        all,
+        is_wanted: true,
+        progress,
+    });
+    let warmed = parallel::map(sets.len(), |part| {
+        let index = sets.len() - 1 - part;
+        let most = most(index, sets[index]);
         let views = || Ok(Some(views()?).filter(|view| view.settings().file == file));
-        by_row!(sets[index], set => warm_set(set, most, views))
+        by_row!(sets[index], set => warm_set(set, most, views, &state))
     });
     warmed.into_iter().collect()
+}
+
+/// Is told of the rows that are in memory, and all rows. It breaks if nobody wants the rest.
+pub(crate) type WarmingProgress<'a> = &'a mut (dyn FnMut(u64, u64) -> ControlFlow<()> + Send);
+
+/// What all threads have put in memory.
+struct Warmed<'a> {
+    rows: u64,
+    all: u64,
+    is_wanted: bool,
+    progress: WarmingProgress<'a>,
+}
+
+impl Warmed<'_> {
+    /// Tells of more rows.
+    fn add(&mut self, rows: u64) -> Result<()> {
+        // A merge may have made more of them meanwhile.
+        self.rows = self.all.min(self.rows + rows);
+        self.is_wanted = self.is_wanted && (self.progress)(self.rows, self.all).is_continue();
+        match self.is_wanted {
+            true => Ok(()),
+            false => Err(Error::Interrupted),
+        }
+    }
 }
 
 fn warm_set<R: SetRow>(
     set: Set<R>,
     most: u64,
     views: impl Fn() -> Result<Option<Arc<View>>>,
+    warmed: &Mutex<Warmed<'_>>,
 ) -> Result<()> {
     let mut left = most;
     let mut level = 0;
@@ -77,6 +150,7 @@ fn warm_set<R: SetRow>(
             Some(rows) => {
                 left -= rows;
                 chunk += 1;
+                warmed.lock().add(rows)?;
             }
         }
     }

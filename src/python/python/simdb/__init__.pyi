@@ -349,6 +349,8 @@ class Database:
         steps."""
     def compact(self) -> None:
         """Writes the file anew, without what was deleted. Others read meanwhile, and wait to write."""
+    def warm(self) -> None:
+        """Puts into memory what queries read, as far as there is room. Others read and write meanwhile."""
     def check(self) -> list[str]:
         """What is wrong with the file. An empty list: it is sound. Raises BusyError while a snapshot or an iterator is
         open."""
