@@ -193,7 +193,7 @@ impl Curve {
         match self.scale {
             Scale::Distance(_) => "k",
             Scale::Similarity(_) => "similarity",
-            Scale::Equal(..) => "equal",
+            Scale::Equal(_) => "equal",
         }
     }
 

@@ -5,8 +5,7 @@ use std::str::FromStr;
 
 use super::corpus::Corpus;
 use super::methods::{
-    BottomK, Exact, Fingerprints, Henzinger, IMatch, MinwiseHash, RandomProjection, SpotSigs,
-    Supershingles, Texts,
+    Exact, Fingerprints, HashLists, Henzinger, IMatch, RandomProjection, SpotSigs, Texts,
 };
 use super::overlap::Scored;
 use crate::sketch::SketchSize;
@@ -145,49 +144,48 @@ impl MethodName {
         }
     }
 
-    pub(super) fn method(self, settings: &Settings) -> Box<dyn Method> {
-        let Settings {
-            functions,
-            bits,
-            lexica,
-            ..
-        } = *settings;
+    /// Describes all documents, on one core.
+    pub(super) fn describe(self, corpus: &Corpus, settings: &Settings) -> Box<dyn Method> {
         match self.0 {
-            Kind::Exact => Box::new(Exact),
-            Kind::Scheme(scheme, size) => Box::new(fingerprints(scheme, size, settings)),
-            Kind::SchemeFrom(scheme, size, hundredths) => Box::new(Fingerprints {
-                max_distance: settings.max_distance,
-                min_similarity: Some(f64::from(hundredths) / 100.0),
-                ..fingerprints(scheme, size, settings)
-            }),
-            Kind::MinwiseHash => Box::new(MinwiseHash { functions }),
-            Kind::BottomK => Box::new(BottomK { kept: functions }),
-            Kind::Supershingles => Box::new(Supershingles),
-            Kind::IMatch => Box::new(IMatch { lexica: 0 }),
-            Kind::IMatchK => Box::new(IMatch { lexica }),
-            Kind::RandomProjection => Box::new(RandomProjection { bits }),
-            Kind::SpotSigs => Box::new(SpotSigs),
-            Kind::Henzinger => Box::new(Henzinger),
-            Kind::Texts(measure) => Box::new(Texts(measure)),
+            Kind::Exact => Box::new(Exact::new(corpus)),
+            Kind::Scheme(scheme, size) => {
+                let max_distance = match size {
+                    SketchSize::None => settings.max_distance,
+                    SketchSize::Bytes16 | SketchSize::Bytes32 => {
+                        // The distance at which docs/benchmarks.md finds nearly all pairs of 0.8 and above.
+                        let of_scheme = if scheme.method() == "simhash" { 10 } else { 8 };
+                        settings.candidate_distance.unwrap_or(of_scheme)
+                    }
+                };
+                let fingerprinter = fingerprinter(scheme, size);
+                Box::new(Fingerprints::new(corpus, fingerprinter, max_distance, None))
+            }
+            Kind::SchemeFrom(scheme, size, hundredths) => {
+                let fingerprinter = fingerprinter(scheme, size);
+                let least = Some(f64::from(hundredths) / 100.0);
+                Box::new(Fingerprints::new(
+                    corpus,
+                    fingerprinter,
+                    settings.max_distance,
+                    least,
+                ))
+            }
+            Kind::MinwiseHash => Box::new(HashLists::minwise_hash(corpus, settings.functions)),
+            Kind::BottomK => Box::new(HashLists::bottom_k(corpus, settings.functions)),
+            Kind::Supershingles => Box::new(HashLists::supershingles(corpus)),
+            Kind::IMatch => Box::new(IMatch::new(corpus, 0)),
+            Kind::IMatchK => Box::new(IMatch::new(corpus, settings.lexica)),
+            Kind::RandomProjection => Box::new(RandomProjection::new(corpus, settings.bits)),
+            Kind::SpotSigs => Box::new(SpotSigs::new(corpus)),
+            Kind::Henzinger => Box::new(Henzinger::new(corpus)),
+            Kind::Texts(measure) => Box::new(Texts::new(corpus, measure)),
         }
     }
 }
 
-fn fingerprints(scheme: Scheme, size: SketchSize, settings: &Settings) -> Fingerprints {
+fn fingerprinter(scheme: Scheme, size: SketchSize) -> Fingerprinter {
     let fingerprinter = Fingerprinter::new(scheme).expect("only text schemes are methods");
-    let max_distance = match size {
-        SketchSize::None => settings.max_distance,
-        SketchSize::Bytes16 | SketchSize::Bytes32 => {
-            // The distance at which docs/benchmarks.md finds nearly all pairs of 0.8 and above.
-            let of_scheme = if scheme.method() == "simhash" { 10 } else { 8 };
-            settings.candidate_distance.unwrap_or(of_scheme)
-        }
-    };
-    Fingerprints {
-        fingerprinter: fingerprinter.with_sketch_size(size),
-        max_distance,
-        min_similarity: None,
-    }
+    fingerprinter.with_sketch_size(size)
 }
 
 /// The name on the command line.
@@ -234,22 +232,16 @@ impl FromStr for MethodName {
     }
 }
 
-/// A method. It describes each document in some bytes, and scores pairs by their descriptions.
-pub(super) trait Method {
+/// A method that has described each document of a corpus in some bytes. It scores pairs by their descriptions.
+pub(super) trait Method: Sync {
     /// The thresholds at which it is measured.
     fn scale(&self) -> Scale;
 
-    /// Describes all documents, on one core.
-    fn describe(&self, corpus: &Corpus) -> Box<dyn Described>;
-
-    /// Whether it starts from the tokens that the corpus has. Their time is then part of its own.
+    /// Whether it has started from the tokens that the corpus has. Their time is then part of its own.
     fn takes_tokens(&self) -> bool {
         true
     }
-}
 
-/// The documents of a corpus as a method describes them.
-pub(super) trait Described: Sync {
     /// The bytes of all descriptions.
     fn bytes(&self) -> usize;
 
@@ -278,8 +270,8 @@ pub(super) enum Scale {
     Distance(u32),
     /// Similarities.
     Similarity(Vec<f64>),
-    /// Equal parts, from this number down to the second.
-    Equal(u32, u32),
+    /// Equal parts, from this number down to one.
+    Equal(u32),
 }
 
 impl Scale {
@@ -294,7 +286,7 @@ impl Scale {
         match self {
             Self::Distance(most) => (0..=*most).map(|distance| -f64::from(distance)).collect(),
             Self::Similarity(scores) => scores.clone(),
-            Self::Equal(most, least) => (*least..=*most).rev().map(f64::from).collect(),
+            Self::Equal(most) => (1..=*most).rev().map(f64::from).collect(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::f64::consts::PI;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::corpus::Corpus;
-use super::method::{Described, Method, MethodName, Settings};
+use super::method::{MethodName, Settings};
 use crate::text::{Fingerprinter, Scheme};
 
 /// The words of a text.
@@ -238,8 +238,9 @@ fn assert_alike(name: &str, twin: impl Fn(&Words, &Words) -> Option<f64>) -> Res
         .map(|text| text.join(" ").to_uppercase())
         .collect();
     let corpus = Corpus::from_texts(&written.iter().map(String::as_str).collect::<Vec<_>>());
-    let method: Box<dyn Method> = name.parse::<MethodName>()?.method(&Settings::default());
-    let described: Box<dyn Described> = method.describe(&corpus);
+    let described = name
+        .parse::<MethodName>()?
+        .describe(&corpus, &Settings::default());
     let mut scores = BTreeMap::new();
     for a in 0..texts.len() as u32 {
         for b in a + 1..texts.len() as u32 {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::corpus::Corpus;
 use super::curve::{Band, Curve, EstimateError, Point, Verdicts};
 use super::labels::Labels;
-use super::method::{Described, Method, MethodName, Scale, Settings};
+use super::method::{Method, MethodName, Scale, Settings};
 use super::overlap::jaccard_pairs;
 use crate::parallel;
 
@@ -120,13 +120,8 @@ impl<'c> Yardstick<'c> {
     ///
     /// A method without an index of its own compares all pairs, on all cores.
     pub fn measure(&self, name: MethodName, settings: &Settings) -> Curve {
-        let method = name.method(settings);
-        self.measured(name.to_string(), method.as_ref())
-    }
-
-    fn measured(&self, name: String, method: &dyn Method) -> Curve {
         let begin = Instant::now();
-        let described = method.describe(self.corpus);
+        let method = name.describe(self.corpus, settings);
         let tokens = if method.takes_tokens() {
             self.corpus.tokens_seconds
         } else {
@@ -136,17 +131,17 @@ impl<'c> Yardstick<'c> {
         let scale = method.scale();
         let scores = scale.scores();
         let begin = Instant::now();
-        let (matched, cores) = self.matched(described.as_ref(), &scores);
+        let (matched, cores) = self.matched(method.as_ref(), &scores);
         let comparing = begin.elapsed().as_secs_f64() * cores as f64;
-        let points = self.points(described.as_ref(), &scale, &matched);
+        let points = self.points(method.as_ref(), &scale, &matched);
         let estimates = self.computed.iter().filter_map(|&(a, b, similarity)| {
-            let estimate = described.estimate(a, b)?;
+            let estimate = method.estimate(a, b)?;
             Some((estimate, similarity))
         });
         let documents = self.corpus.len() as f64;
         Curve {
-            method: name,
-            bytes: described.bytes() as f64 / documents,
+            method: name.to_string(),
+            bytes: method.bytes() as f64 / documents,
             describe_us: 1e6 * describing / documents,
             pair_ns: 1e9 * comparing / self.corpus.pairs() as f64,
             points,
@@ -157,12 +152,12 @@ impl<'c> Yardstick<'c> {
 
     /// For each threshold, the pairs of different groups that match there and at no stricter one. And the
     /// number of cores that were used.
-    fn matched(&self, described: &dyn Described, scores: &[f64]) -> (Vec<u64>, usize) {
+    fn matched(&self, method: &dyn Method, scores: &[f64]) -> (Vec<u64>, usize) {
         let Some(&least) = scores.last() else {
             return (Vec::new(), 1);
         };
         let mut all = vec![0; scores.len()];
-        if let Some(pairs) = described.indexed(least) {
+        if let Some(pairs) = method.indexed(least) {
             for (a, b, score) in pairs {
                 if self.groups[a as usize] != self.groups[b as usize] {
                     count(&mut all, scores, score);
@@ -176,7 +171,7 @@ impl<'c> Yardstick<'c> {
             let mut matched = vec![0; scores.len()];
             for a in (part..rows).step_by(parts) {
                 for b in a + 1..rows {
-                    match described.score(a, b) {
+                    match method.score(a, b) {
                         Some(score) if score >= least && self.groups[a] != self.groups[b] => {
                             count(&mut matched, scores, score);
                         }
@@ -194,7 +189,7 @@ impl<'c> Yardstick<'c> {
         (all, parallel::cores().min(parts))
     }
 
-    fn points(&self, described: &dyn Described, scale: &Scale, matched: &[u64]) -> Vec<Point> {
+    fn points(&self, method: &dyn Method, scale: &Scale, matched: &[u64]) -> Vec<Point> {
         let scores = scale.scores();
         let steps = scores.len();
         // For each threshold, the pairs that match there and at no stricter one.
@@ -202,17 +197,17 @@ impl<'c> Yardstick<'c> {
         let mut related = vec![0; steps];
         let mut verdicts = vec![[0; 2]; steps];
         for &(a, b, band) in &self.banded {
-            if let Some(step) = step_of(&scores, described.score(a, b)) {
+            if let Some(step) = step_of(&scores, method.score(a, b)) {
                 bands[step][band] += 1;
             }
         }
         for &(a, b) in &self.related {
-            if let Some(step) = step_of(&scores, described.score(a, b)) {
+            if let Some(step) = step_of(&scores, method.score(a, b)) {
                 related[step] += 1;
             }
         }
         for &(a, b, same) in &self.judged {
-            if let Some(step) = step_of(&scores, described.score(a, b)) {
+            if let Some(step) = step_of(&scores, method.score(a, b)) {
                 verdicts[step][usize::from(same)] += 1;
             }
         }

@@ -1,7 +1,7 @@
 //! `minwise-1` and the other schemes of this library: near fingerprints, alone or told apart by sketches.
 
 use crate::eval::corpus::Corpus;
-use crate::eval::method::{Described, Method, Scale};
+use crate::eval::method::{Method, Scale};
 use crate::fingerprint::Fingerprint;
 use crate::ingest::Page;
 use crate::sketch::{Sketch, SketchSize};
@@ -17,28 +17,22 @@ use crate::text::Fingerprinter;
 /// # References
 ///
 /// Those of [`Fingerprinter`]; Li, König: b-Bit Minwise Hashing, WWW 2010, for the estimate.
-#[derive(Debug)]
 pub(in crate::eval) struct Fingerprints {
-    pub(in crate::eval) fingerprinter: Fingerprinter,
-    pub(in crate::eval) max_distance: u32,
+    /// Texts that are too short have neither fingerprint nor sketch, and match nothing.
+    documents: Vec<Option<(Fingerprint, Option<Sketch>)>>,
+    sketch_size: SketchSize,
+    max_distance: u32,
     /// Of pairs, as their sketches estimate it. `None` if the estimate is the score.
-    pub(in crate::eval) min_similarity: Option<f64>,
+    min_similarity: Option<f64>,
 }
 
-impl Method for Fingerprints {
-    fn scale(&self) -> Scale {
-        match self.fingerprinter.sketch_size() {
-            _ if self.min_similarity.is_some() => Scale::Distance(self.max_distance),
-            SketchSize::None => Scale::Distance(self.max_distance),
-            SketchSize::Bytes16 | SketchSize::Bytes32 => {
-                let fortieths = (12..=40).rev();
-                Scale::Similarity(fortieths.map(|step| f64::from(step) / 40.0).collect())
-            }
-        }
-    }
-
-    fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
-        let fingerprinter = self.fingerprinter;
+impl Fingerprints {
+    pub(in crate::eval) fn new(
+        corpus: &Corpus,
+        fingerprinter: Fingerprinter,
+        max_distance: u32,
+        min_similarity: Option<f64>,
+    ) -> Self {
         let mut documents = Vec::with_capacity(corpus.len());
         for document in &corpus.documents {
             documents.push(match &document.page {
@@ -49,28 +43,31 @@ impl Method for Fingerprints {
                 }
             });
         }
-        Box::new(Made {
+        Self {
             documents,
             sketch_size: fingerprinter.sketch_size(),
-            max_distance: self.max_distance,
-            min_similarity: self.min_similarity,
-        })
+            max_distance,
+            min_similarity,
+        }
+    }
+}
+
+impl Method for Fingerprints {
+    fn scale(&self) -> Scale {
+        match self.sketch_size {
+            _ if self.min_similarity.is_some() => Scale::Distance(self.max_distance),
+            SketchSize::None => Scale::Distance(self.max_distance),
+            SketchSize::Bytes16 | SketchSize::Bytes32 => {
+                let fortieths = (12..=40).rev();
+                Scale::Similarity(fortieths.map(|step| f64::from(step) / 40.0).collect())
+            }
+        }
     }
 
     fn takes_tokens(&self) -> bool {
         false
     }
-}
 
-/// Texts that are too short have neither fingerprint nor sketch, and match nothing.
-struct Made {
-    documents: Vec<Option<(Fingerprint, Option<Sketch>)>>,
-    sketch_size: SketchSize,
-    max_distance: u32,
-    min_similarity: Option<f64>,
-}
-
-impl Described for Made {
     /// A fingerprint; with a sketch, that and the number of its shingles too.
     fn bytes(&self) -> usize {
         let sketch = match self.sketch_size {
@@ -114,14 +111,10 @@ mod tests {
             "one two three four five six seven nine",
             "short",
         ];
+        let corpus = Corpus::from_texts(&texts);
         for scheme in [Scheme::Simhash1, Scheme::Minwise1] {
             let fingerprinter = Fingerprinter::new(scheme)?.with_sketch_size(SketchSize::None);
-            let described = Fingerprints {
-                fingerprinter,
-                max_distance: 64,
-                min_similarity: None,
-            }
-            .describe(&Corpus::from_texts(&texts));
+            let described = Fingerprints::new(&corpus, fingerprinter, 64, None);
             let [a, b, c] = texts.map(|text| fingerprinter.fingerprint(text));
             let distance = a.zip(b).map(|(a, b)| a.distance(b));
             assert_eq!(described.score(0, 1), distance.map(|it| -f64::from(it)));
@@ -139,18 +132,8 @@ mod tests {
         let corpus = Corpus::from_texts(&texts.each_ref().map(String::as_str));
         for size in [SketchSize::Bytes16, SketchSize::Bytes32] {
             let fingerprinter = Fingerprinter::new(Scheme::Minwise1)?.with_sketch_size(size);
-            let method = Fingerprints {
-                fingerprinter,
-                max_distance: 8,
-                min_similarity: None,
-            };
-            let described = method.describe(&corpus);
-            let from_half = Fingerprints {
-                min_similarity: Some(0.5),
-                max_distance: 64,
-                ..method
-            };
-            let from_half = from_half.describe(&corpus);
+            let described = Fingerprints::new(&corpus, fingerprinter, 8, None);
+            let from_half = Fingerprints::new(&corpus, fingerprinter, 64, Some(0.5));
             assert_eq!(described.bytes(), 3 * (8 + size.bytes() + 4));
             let made = texts.each_ref().map(|text| {
                 let made = fingerprinter.fingerprint_and_sketch(text);
@@ -191,12 +174,8 @@ mod tests {
         });
         let corpus = Corpus::from_html(&pages);
         for (scheme, is_same) in [(Scheme::Content1, true), (Scheme::Minwise1, false)] {
-            let method = Fingerprints {
-                fingerprinter: Fingerprinter::new(scheme)?.with_sketch_size(SketchSize::None),
-                max_distance: 64,
-                min_similarity: None,
-            };
-            let score = method.describe(&corpus).score(0, 1);
+            let fingerprinter = Fingerprinter::new(scheme)?.with_sketch_size(SketchSize::None);
+            let score = Fingerprints::new(&corpus, fingerprinter, 64, None).score(0, 1);
             assert_eq!(score == Some(0.0), is_same, "{scheme}: {score:?}");
             assert!(
                 score.is_some_and(|score| score <= 0.0),

@@ -4,7 +4,7 @@ use sha1::{Digest as _, Sha1};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::eval::corpus::{Corpus, distinct};
-use crate::eval::method::{Described, Method, Scale};
+use crate::eval::method::{Method, Scale};
 
 /// The lexicon has the words whose idf, log(documents / documents with the word), lies in a window: between a
 /// fifth and four fifths of the largest possible, log(documents). The signature of a document is the SHA-1 of
@@ -21,21 +21,18 @@ use crate::eval::method::{Described, Method, Scale};
 /// Chowdhury, Frieder, Grossman, McCabe: Collection Statistics for Fast Duplicate Document Detection, ACM
 /// TOIS 2002. Kolcz, Chowdhury, Alspector: Improved Robustness of Signature-Based Near-Replica Detection via
 /// Lexicon Randomization, KDD 2004.
-#[derive(Debug)]
 pub(in crate::eval) struct IMatch {
-    /// K, the number of random lexica. 0 is plain I-Match.
-    pub(in crate::eval) lexica: u32,
+    lexica: u32,
+    /// For each document, its signature under each lexicon.
+    signatures: Vec<Vec<Option<Signature>>>,
 }
 
 /// The window, as shares of the largest idf.
 const WINDOW: std::ops::RangeInclusive<f64> = 0.2..=0.8;
 
-impl Method for IMatch {
-    fn scale(&self) -> Scale {
-        Scale::Equal(self.lexica + 1, 1)
-    }
-
-    fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
+impl IMatch {
+    /// `lexica` is K, the number of random lexica. 0 is plain I-Match.
+    pub(in crate::eval) fn new(corpus: &Corpus, lexica: u32) -> Self {
         let lexicon = lexicon(corpus);
         let mut signatures = Vec::with_capacity(corpus.len());
         for document in &corpus.documents {
@@ -46,10 +43,10 @@ impl Method for IMatch {
                 }
             }
             words.sort_unstable();
-            let lexica = 0..=self.lexica;
-            signatures.push(lexica.map(|number| signature(&words, number)).collect());
+            let numbers = 0..=lexica;
+            signatures.push(numbers.map(|number| signature(&words, number)).collect());
         }
-        Box::new(Signatures(signatures))
+        Self { lexica, signatures }
     }
 }
 
@@ -81,16 +78,18 @@ fn signature(words: &[(&str, u64)], lexicon: u32) -> Option<Signature> {
     any.then(|| sha1.finalize().into())
 }
 
-struct Signatures(Vec<Vec<Option<Signature>>>);
+impl Method for IMatch {
+    fn scale(&self) -> Scale {
+        Scale::Equal(self.lexica + 1)
+    }
 
-impl Described for Signatures {
     fn bytes(&self) -> usize {
-        let signatures = self.0.iter().flatten().flatten();
+        let signatures = self.signatures.iter().flatten().flatten();
         signatures.count() * size_of::<Signature>()
     }
 
     fn score(&self, a: usize, b: usize) -> Option<f64> {
-        let both = self.0[a].iter().zip(&self.0[b]);
+        let both = self.signatures[a].iter().zip(&self.signatures[b]);
         Some(both.filter(|(x, y)| x.is_some() && x == y).count() as f64)
     }
 }
@@ -116,7 +115,7 @@ mod tests {
         let mut is_in = lexicon.into_iter();
         kept.retain(|_| is_in.next() == Some(true));
         assert_eq!(kept, ["common", "pair"]);
-        let described = IMatch { lexica: 0 }.describe(&corpus);
+        let described = IMatch::new(&corpus, 0);
         assert_eq!(described.score(0, 1), Some(1.0));
         assert_eq!(described.score(0, 2), Some(0.0));
         assert_eq!(

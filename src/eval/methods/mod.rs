@@ -11,7 +11,7 @@ pub(super) use {
     fingerprints::Fingerprints,
     i_match::IMatch,
     random_projection::{Henzinger, RandomProjection},
-    shingles::{BottomK, Exact, MinwiseHash, Supershingles},
+    shingles::{Exact, HashLists},
     spotsigs::SpotSigs,
     texts::Texts,
 };

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::shingles::{bytes, equal, supershingles};
 use crate::eval::corpus::Corpus;
-use crate::eval::method::{Described, Method, Scale};
+use crate::eval::method::{Method, Scale};
 
 /// Each word has a random vector of B values, each 1 or -1. The vectors of a document are added, one for each
 /// occurrence of a word. A bit is one where the sum is positive, and zero otherwise. If a share s of the bits is
@@ -18,19 +18,10 @@ use crate::eval::method::{Described, Method, Scale};
 /// Charikar: Similarity Estimation Techniques from Rounding Algorithms, STOC 2002, section 3, for random
 /// hyperplanes. Henzinger: Finding Near-Duplicate Web Pages, SIGIR 2006, section 2, for vectors of 1 and -1, words
 /// with their frequency, B = 384, and at least 372 equal bits.
-#[derive(Debug)]
 pub(in crate::eval) struct RandomProjection {
-    pub(in crate::eval) bits: u32,
-}
-
-impl Method for RandomProjection {
-    fn scale(&self) -> Scale {
-        Scale::Similarity(COSINES.to_vec())
-    }
-
-    fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
-        Box::new(Projections::new(corpus, self.bits))
-    }
+    /// The bits of each document. A document without tokens has none.
+    words: Vec<Option<Vec<u64>>>,
+    bits: u32,
 }
 
 /// The cosines at which projections are measured. Of 384 bits, 372 are equal at 0.995, and 355 at 0.971.
@@ -38,14 +29,9 @@ const COSINES: [f64; 12] = [
     1.0, 0.9995, 0.999, 0.998, 0.995, 0.99, 0.98, 0.971, 0.95, 0.92, 0.9, 0.85,
 ];
 
-/// The bits of each document. A document without tokens has none.
-struct Projections {
-    words: Vec<Option<Vec<u64>>>,
-    bits: u32,
-}
-
-impl Projections {
-    fn new(corpus: &Corpus, bits: u32) -> Self {
+impl RandomProjection {
+    /// `bits` is B.
+    pub(in crate::eval) fn new(corpus: &Corpus, bits: u32) -> Self {
         let mut words = Vec::with_capacity(corpus.len());
         for document in &corpus.documents {
             let tokens = document.tokens.iter();
@@ -80,7 +66,11 @@ fn projected(mut hashes: Vec<u64>, bits: u32) -> Vec<u64> {
     words
 }
 
-impl Described for Projections {
+impl Method for RandomProjection {
+    fn scale(&self) -> Scale {
+        Scale::Similarity(COSINES.to_vec())
+    }
+
     fn bytes(&self) -> usize {
         self.words.len() * (self.bits as usize).div_ceil(8)
     }
@@ -106,31 +96,28 @@ fn cosine(different: u32, bits: u32) -> f64 {
 ///
 /// Henzinger: Finding Near-Duplicate Web Pages: A Large-Scale Evaluation of Algorithms, SIGIR 2006: the combined
 /// algorithm at the end of section 3, whose threshold of 355 was chosen on a training set.
-#[derive(Debug)]
-pub(in crate::eval) struct Henzinger;
+pub(in crate::eval) struct Henzinger {
+    supershingles: Vec<Vec<u64>>,
+    projections: RandomProjection,
+}
 
 const BITS: u32 = 384;
 const EQUAL_SUPERSHINGLES: usize = 2;
+
+impl Henzinger {
+    pub(in crate::eval) fn new(corpus: &Corpus) -> Self {
+        Self {
+            supershingles: supershingles(corpus),
+            projections: RandomProjection::new(corpus, BITS),
+        }
+    }
+}
 
 impl Method for Henzinger {
     fn scale(&self) -> Scale {
         Scale::Similarity(COSINES.to_vec())
     }
 
-    fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
-        Box::new(Both {
-            supershingles: supershingles(corpus),
-            projections: Projections::new(corpus, BITS),
-        })
-    }
-}
-
-struct Both {
-    supershingles: Vec<Vec<u64>>,
-    projections: Projections,
-}
-
-impl Described for Both {
     fn bytes(&self) -> usize {
         bytes(&self.supershingles) + self.projections.bytes()
     }
@@ -173,7 +160,7 @@ mod tests {
         let first = words[..201].join(" ");
         let second = words[50..].join(" ");
         let corpus = Corpus::from_texts(&[first.as_str(), second.as_str(), "", first.as_str()]);
-        let described = Projections::new(&corpus, 4096);
+        let described = RandomProjection::new(&corpus, 4096);
         let cosine = described.score(0, 1);
         assert!(
             cosine.is_some_and(|cosine| (cosine - 151.0 / 201.0).abs() < 0.06),
@@ -193,13 +180,9 @@ mod tests {
             "j i h g f e d c b a",
             "A b c d e f g h i j",
         ]);
-        let described = Henzinger.describe(&corpus);
-        assert_eq!(
-            RandomProjection { bits: BITS }
-                .describe(&corpus)
-                .score(0, 1),
-            Some(1.0)
-        );
+        let described = Henzinger::new(&corpus);
+        let projections = RandomProjection::new(&corpus, BITS);
+        assert_eq!(projections.score(0, 1), Some(1.0));
         assert_eq!(described.score(0, 1), None);
         assert_eq!(described.score(0, 2), Some(1.0));
     }

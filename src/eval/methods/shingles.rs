@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::eval::corpus::Corpus;
-use crate::eval::method::{Described, Method, Scale};
+use crate::eval::method::{Method, Scale};
 use crate::eval::overlap::{Scored, jaccard, jaccard_pairs};
 
 /// The least similarity that is searched for.
@@ -17,60 +17,129 @@ const LEAST_TWENTIETHS: u32 = 6;
 /// # References
 ///
 /// Broder, Glassman, Manasse, Zweig: Syntactic Clustering of the Web, WWW 1997: resemblance.
-#[derive(Debug)]
-pub(in crate::eval) struct Exact;
+pub(in crate::eval) struct Exact {
+    shingles: Vec<Vec<u64>>,
+}
+
+impl Exact {
+    pub(in crate::eval) fn new(corpus: &Corpus) -> Self {
+        Self {
+            shingles: corpus.shingles(4),
+        }
+    }
+}
 
 impl Method for Exact {
     fn scale(&self) -> Scale {
         Scale::twentieths(LEAST_TWENTIETHS)
     }
 
-    fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
-        Box::new(Shingles(corpus.shingles(4)))
-    }
-}
-
-struct Shingles(Vec<Vec<u64>>);
-
-impl Described for Shingles {
     fn bytes(&self) -> usize {
-        bytes(&self.0)
+        bytes(&self.shingles)
     }
 
     fn score(&self, a: usize, b: usize) -> Option<f64> {
-        Some(jaccard(&self.0[a], &self.0[b]))
+        Some(jaccard(&self.shingles[a], &self.shingles[b]))
     }
 
     fn indexed(&self, least: f64) -> Option<Vec<Scored>> {
-        Some(jaccard_pairs(&self.0, least))
+        Some(jaccard_pairs(&self.shingles, least))
     }
 }
 
-/// `minwise-hash`: the least value of each of K hash functions over the 4-token shingles. The share of the functions
-/// whose least values are equal, position by position, estimates the Jaccard similarity.
-///
-/// # References
-///
-/// Broder: On the Resemblance and Containment of Documents, SEQUENCES 1997. Broder, Charikar, Frieze,
-/// Mitzenmacher: Min-Wise Independent Permutations, STOC 1998.
-#[derive(Debug)]
-pub(in crate::eval) struct MinwiseHash {
-    pub(in crate::eval) functions: u32,
+/// Scores two lists.
+type Score = Box<dyn Fn(&[u64], &[u64]) -> f64 + Sync>;
+
+/// A list of hashes for each document, and the score of two lists.
+pub(in crate::eval) struct HashLists {
+    lists: Vec<Vec<u64>>,
+    score: Score,
+    scale: Scale,
+    /// Whether the score estimates the Jaccard similarity of 4-token shingles.
+    estimates: bool,
 }
 
-impl Method for MinwiseHash {
-    fn scale(&self) -> Scale {
-        Scale::twentieths(LEAST_TWENTIETHS)
-    }
-
-    fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
-        let functions = self.functions as usize;
+impl HashLists {
+    /// `minwise-hash`: the least value of each of K hash functions over the 4-token shingles. The share of the
+    /// functions whose least values are equal, position by position, estimates the Jaccard similarity.
+    ///
+    /// # References
+    ///
+    /// Broder: On the Resemblance and Containment of Documents, SEQUENCES 1997. Broder, Charikar, Frieze,
+    /// Mitzenmacher: Min-Wise Independent Permutations, STOC 1998.
+    pub(in crate::eval) fn minwise_hash(corpus: &Corpus, functions: u32) -> Self {
+        let functions = functions as usize;
         let shingles = corpus.shingles(4);
-        Box::new(HashLists {
+        Self {
             lists: shingles.iter().map(|set| minima(set, functions)).collect(),
             score: Box::new(move |a, b| equal(a, b) as f64 / functions as f64),
+            scale: Scale::twentieths(LEAST_TWENTIETHS),
             estimates: true,
-        })
+        }
+    }
+
+    /// `bottom-k`: the K least hashes of the 4-token shingles under one hash function. The K least values of both
+    /// documents together are a sample of the union. The share of them that both documents have estimates the Jaccard
+    /// similarity.
+    ///
+    /// # References
+    ///
+    /// Broder: On the Resemblance and Containment of Documents, SEQUENCES 1997, the sketch MIN_s and its first
+    /// theorem, which is this estimate. Cohen, Kaplan: Summarizing Data Using Bottom-k Sketches, PODC 2007.
+    pub(in crate::eval) fn bottom_k(corpus: &Corpus, kept: u32) -> Self {
+        let kept = kept as usize;
+        // Shingles are hashes already, and in order.
+        let mut lists = corpus.shingles(4);
+        for set in &mut lists {
+            set.truncate(kept);
+            set.shrink_to_fit();
+        }
+        Self {
+            lists,
+            score: Box::new(move |a, b| estimate(a, b, kept)),
+            scale: Scale::twentieths(LEAST_TWENTIETHS),
+            estimates: true,
+        }
+    }
+
+    /// `supershingles`: 84 minwise values of 8-token shingles, folded into 6 supershingles.
+    ///
+    /// The 84 values are cut into 6 parts of 14, and the hash of a part is a supershingle. The number of equal
+    /// supershingles is the score. The papers take two documents for near-duplicates if 2 of 6 are equal.
+    ///
+    /// Papers hash with Rabin fingerprints; here it is xxh3. Tokens are those of the text schemes, not the longest
+    /// runs of letters and digits.
+    ///
+    /// # References
+    ///
+    /// Broder, Glassman, Manasse, Zweig: Syntactic Clustering of the Web, WWW 1997. Fetterly, Manasse, Najork: On
+    /// the Evolution of Clusters of Near-Duplicate Web Pages, 2003. Henzinger: Finding Near-Duplicate Web Pages,
+    /// SIGIR 2006, section 2, for the numbers: m = 84, m' = 6, l = 14, shingles of 8 tokens, 2 equal.
+    pub(in crate::eval) fn supershingles(corpus: &Corpus) -> Self {
+        Self {
+            lists: supershingles(corpus),
+            score: Box::new(|a, b| equal(a, b) as f64),
+            scale: Scale::Equal(SUPERSHINGLES as u32),
+            estimates: false,
+        }
+    }
+}
+
+impl Method for HashLists {
+    fn scale(&self) -> Scale {
+        self.scale.clone()
+    }
+
+    fn bytes(&self) -> usize {
+        bytes(&self.lists)
+    }
+
+    fn score(&self, a: usize, b: usize) -> Option<f64> {
+        Some((self.score)(&self.lists[a], &self.lists[b]))
+    }
+
+    fn estimate(&self, a: usize, b: usize) -> Option<f64> {
+        self.score(a, b).filter(|_| self.estimates)
     }
 }
 
@@ -84,39 +153,6 @@ fn minima(elements: &[u64], functions: usize) -> Vec<u64> {
         minima.extend(values.min());
     }
     minima
-}
-
-/// `bottom-k`: the K least hashes of the 4-token shingles under one hash function. The K least values of both documents
-/// together are a sample of the union. The share of them that both documents have estimates the Jaccard similarity.
-///
-/// # References
-///
-/// Broder: On the Resemblance and Containment of Documents, SEQUENCES 1997, the sketch MIN_s and its first
-/// theorem, which is this estimate. Cohen, Kaplan: Summarizing Data Using Bottom-k Sketches, PODC 2007.
-#[derive(Debug)]
-pub(in crate::eval) struct BottomK {
-    pub(in crate::eval) kept: u32,
-}
-
-impl Method for BottomK {
-    fn scale(&self) -> Scale {
-        Scale::twentieths(LEAST_TWENTIETHS)
-    }
-
-    fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
-        let kept = self.kept as usize;
-        // Shingles are hashes already, and in order.
-        let mut lists = corpus.shingles(4);
-        for set in &mut lists {
-            set.truncate(kept);
-            set.shrink_to_fit();
-        }
-        Box::new(HashLists {
-            lists,
-            score: Box::new(move |a, b| estimate(a, b, kept)),
-            estimates: true,
-        })
-    }
 }
 
 /// Of the `kept` least elements of the union of two sorted lists, the share that is in both.
@@ -141,42 +177,12 @@ fn estimate(mut a: &[u64], mut b: &[u64], kept: usize) -> f64 {
     }
 }
 
-/// `supershingles`: 84 minwise values of 8-token shingles, folded into 6 supershingles.
-///
-/// The 84 values are cut into 6 parts of 14, and the hash of a part is a supershingle. The number of equal
-/// supershingles is the score. The papers take two documents for near-duplicates if 2 of 6 are equal.
-///
-/// Papers hash with Rabin fingerprints; here it is xxh3. Tokens are those of the text schemes, not the longest
-/// runs of letters and digits.
-///
-/// # References
-///
-/// Broder, Glassman, Manasse, Zweig: Syntactic Clustering of the Web, WWW 1997. Fetterly, Manasse, Najork: On
-/// the Evolution of Clusters of Near-Duplicate Web Pages, 2003. Henzinger: Finding Near-Duplicate Web Pages,
-/// SIGIR 2006, section 2, for the numbers: m = 84, m' = 6, l = 14, shingles of 8 tokens, 2 equal.
-#[derive(Debug)]
-pub(in crate::eval) struct Supershingles;
-
-/// The tokens of a shingle.
+/// The tokens of a shingle that is folded.
 const TOKENS: usize = 8;
 /// The number of hash functions, m.
 const FUNCTIONS: usize = 84;
 /// The number of supershingles, m'.
 const SUPERSHINGLES: usize = 6;
-
-impl Method for Supershingles {
-    fn scale(&self) -> Scale {
-        Scale::Equal(SUPERSHINGLES as u32, 1)
-    }
-
-    fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
-        Box::new(HashLists {
-            lists: supershingles(corpus),
-            score: Box::new(|a, b| equal(a, b) as f64),
-            estimates: false,
-        })
-    }
-}
 
 /// The supershingles of each document. A document without tokens has none.
 pub(super) fn supershingles(corpus: &Corpus) -> Vec<Vec<u64>> {
@@ -194,31 +200,6 @@ fn folded(minima: &[u64]) -> Vec<u64> {
         folded.push(xxh3_64(&bytes));
     }
     folded
-}
-
-/// Scores two lists.
-type Score = Box<dyn Fn(&[u64], &[u64]) -> f64 + Sync>;
-
-/// A list of hashes for each document, and the score of two lists.
-struct HashLists {
-    lists: Vec<Vec<u64>>,
-    score: Score,
-    /// Whether the score estimates the Jaccard similarity of 4-token shingles.
-    estimates: bool,
-}
-
-impl Described for HashLists {
-    fn bytes(&self) -> usize {
-        bytes(&self.lists)
-    }
-
-    fn score(&self, a: usize, b: usize) -> Option<f64> {
-        Some((self.score)(&self.lists[a], &self.lists[b]))
-    }
-
-    fn estimate(&self, a: usize, b: usize) -> Option<f64> {
-        self.score(a, b).filter(|_| self.estimates)
-    }
 }
 
 /// The bytes of the hashes of all documents.
@@ -246,7 +227,7 @@ mod tests {
             "a rose is a rose is a rose is red",
             "thorn",
         ]);
-        let described = Exact.describe(&corpus);
+        let described = Exact::new(&corpus);
         assert_eq!(described.bytes(), 8 * (3 + 4 + 1));
         assert_eq!(described.score(0, 1), Some(0.75));
         assert_eq!(described.score(0, 2), Some(0.0));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::eval::corpus::Corpus;
-use crate::eval::method::{Described, Method, Scale};
+use crate::eval::method::{Method, Scale};
 use crate::eval::overlap::Scored;
 
 /// A spot is an antecedent, which is a frequent stop word, with the next two words that are not stop words.
@@ -20,8 +20,10 @@ use crate::eval::overlap::Scored;
 ///
 /// Theobald, Siddharth, Paepcke: SpotSigs: Robust and Efficient Near Duplicate Detection in Large Web
 /// Collections, SIGIR 2008: spots in section 3, length partitions and pruning in section 4.
-#[derive(Debug)]
-pub(in crate::eval) struct SpotSigs;
+pub(in crate::eval) struct SpotSigs {
+    /// The distinct spots of each document in order, with the number of times they occur.
+    spots: Vec<Vec<(u64, u32)>>,
+}
 
 /// The stop words that begin a spot: the articles, and the forms of be, can, will, have and do, which were the
 /// best in the paper.
@@ -37,12 +39,8 @@ const OTHERS: &str = "about after all also and any as at because before but by d
 /// The words of a chain.
 const CHAIN: usize = 2;
 
-impl Method for SpotSigs {
-    fn scale(&self) -> Scale {
-        Scale::twentieths(6)
-    }
-
-    fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
+impl SpotSigs {
+    pub(in crate::eval) fn new(corpus: &Corpus) -> Self {
         let kinds = kinds(&corpus.words);
         let mut all = Vec::with_capacity(corpus.len());
         for document in &corpus.documents {
@@ -53,7 +51,7 @@ impl Method for SpotSigs {
             }
             all.push(spots.into_iter().collect());
         }
-        Box::new(Spots(all))
+        Self { spots: all }
     }
 }
 
@@ -100,21 +98,22 @@ fn spots_of(tokens: &[u32], kinds: &[Kind]) -> Vec<[u32; CHAIN + 1]> {
     spots
 }
 
-/// The distinct spots of each document in order, with the number of times they occur.
-struct Spots(Vec<Vec<(u64, u32)>>);
+impl Method for SpotSigs {
+    fn scale(&self) -> Scale {
+        Scale::twentieths(6)
+    }
 
-impl Described for Spots {
     fn bytes(&self) -> usize {
-        let spots: usize = self.0.iter().map(Vec::len).sum();
+        let spots: usize = self.spots.iter().map(Vec::len).sum();
         spots * (size_of::<u64>() + size_of::<u32>())
     }
 
     fn score(&self, a: usize, b: usize) -> Option<f64> {
-        Some(jaccard(&self.0[a], &self.0[b])).filter(|&score| score > 0.0)
+        Some(jaccard(&self.spots[a], &self.spots[b])).filter(|&score| score > 0.0)
     }
 
     fn indexed(&self, least: f64) -> Option<Vec<Scored>> {
-        Some(similar_pairs(&self.0, least))
+        Some(similar_pairs(&self.spots, least))
     }
 }
 

@@ -1,22 +1,21 @@
 //! `words` and `cosine`: texts compared exactly, by their words.
 
 use crate::eval::corpus::Corpus;
-use crate::eval::method::{Described, Method, Scale};
+use crate::eval::method::{Method, Scale};
 use crate::text::TextMeasure;
 
 /// Keeps how often each word occurs.
-#[derive(Debug)]
-pub(in crate::eval) struct Texts(pub(in crate::eval) TextMeasure);
+pub(in crate::eval) struct Texts {
+    measure: TextMeasure,
+    /// The words of each document, in order, with their counts.
+    counts: Vec<Vec<(u32, u32)>>,
+}
 
 /// The least value that is looked at. Texts of one language have many words in common.
 const LEAST_TWENTIETHS: u32 = 10;
 
-impl Method for Texts {
-    fn scale(&self) -> Scale {
-        Scale::twentieths(LEAST_TWENTIETHS)
-    }
-
-    fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
+impl Texts {
+    pub(in crate::eval) fn new(corpus: &Corpus, measure: TextMeasure) -> Self {
         let mut counts = Vec::with_capacity(corpus.len());
         for document in &corpus.documents {
             let mut sorted = document.tokens.clone();
@@ -24,20 +23,15 @@ impl Method for Texts {
             let same = sorted.chunk_by(|a, b| a == b);
             counts.push(same.map(|same| (same[0], same.len() as u32)).collect());
         }
-        Box::new(Counts {
-            measure: self.0,
-            counts,
-        })
+        Self { measure, counts }
     }
 }
 
-struct Counts {
-    measure: TextMeasure,
-    /// The words of each document, in order, with their counts.
-    counts: Vec<Vec<(u32, u32)>>,
-}
+impl Method for Texts {
+    fn scale(&self) -> Scale {
+        Scale::twentieths(LEAST_TWENTIETHS)
+    }
 
-impl Described for Counts {
     fn bytes(&self) -> usize {
         let words: usize = self.counts.iter().map(Vec::len).sum();
         words * size_of::<(u32, u32)>()
@@ -77,7 +71,7 @@ mod tests {
         let texts = ["a b a", "b A, c b", "d", "...", "c c c d a"];
         let corpus = Corpus::from_texts(&texts);
         for measure in [TextMeasure::Words, TextMeasure::Cosine] {
-            let described = Texts(measure).describe(&corpus);
+            let described = Texts::new(&corpus, measure);
             for a in 0..texts.len() {
                 for b in 0..texts.len() {
                     let expected = measure.of(texts[a], texts[b]);
