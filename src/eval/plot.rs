@@ -46,8 +46,10 @@ const SHAPES: [(&[(i32, i32)], bool); 7] = [
 const DASHES: [Option<(u32, u32)>; 4] = [None, Some((10, 4)), Some((3, 3)), Some((18, 8))];
 
 type Pixel = (i32, i32);
+/// The places of the points of each curve.
+type Lines = Vec<Vec<Pixel>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Draws the curves and returns the text of an SVG file. With verdicts of people, it is precision over recall;
 /// otherwise the recall of pairs with a Jaccard similarity of 0.8 or more over false matches, on a scale of
@@ -56,13 +58,14 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// # Errors
 ///
 /// If there is no point to draw.
-pub fn plot(
-    curves: &[Curve],
-    title: &str,
-) -> std::result::Result<String, Box<dyn Error + Send + Sync>> {
-    let mut text = String::new();
-    drawn(&mut text, curves, title).map_err(|error| error.to_string())?;
-    Ok(text)
+pub fn plot(curves: &[Curve], title: &str) -> Result<String> {
+    picture(SIZE, curves, |chart| {
+        let lines = match has_verdicts(curves) {
+            true => by_people(chart, curves, title)?,
+            false => by_bands(chart, curves, title)?,
+        };
+        Ok(vec![lines])
+    })
 }
 
 /// Draws recall and false matches over the distance, one above the other, and returns the text of an SVG file. So a
@@ -76,38 +79,43 @@ pub fn plot(
 /// # Errors
 ///
 /// If there is no such curve, or no point to draw.
-pub fn plot_over_distance(
-    curves: &[Curve],
-    title: &str,
-) -> std::result::Result<String, Box<dyn Error + Send + Sync>> {
+pub fn plot_over_distance(curves: &[Curve], title: &str) -> Result<String> {
     let by_distance = curves.iter().filter(|curve| curve.is_by_distance());
-    let by_distance: Vec<Curve> = by_distance.cloned().collect();
-    if by_distance.is_empty() {
+    let curves: &[Curve] = &by_distance.cloned().collect::<Vec<_>>();
+    if curves.is_empty() {
         return Err("no method has distances as thresholds, so there is nothing to plot".into());
     }
-    let mut text = String::new();
-    drawn_over_distance(&mut text, &by_distance, title).map_err(|error| error.to_string())?;
-    Ok(text)
+    picture(SIZE_OVER_DISTANCE, curves, |charts| {
+        let (above, below) = charts.split_vertically(SIZE_OVER_DISTANCE.1 / 2);
+        let lines_above = recall_over_distance(&above, curves, title)?;
+        let lines_below = match has_verdicts(curves) {
+            true => false_share_over_distance(&below, curves)?,
+            false => false_rate_over_distance(&below, curves)?,
+        };
+        Ok(vec![lines_above, lines_below])
+    })
 }
 
-fn drawn_over_distance(text: &mut String, curves: &[Curve], title: &str) -> Result<()> {
-    let area = SVGBackend::with_string(text, SIZE_OVER_DISTANCE).into_drawing_area();
-    area.fill(&WHITE)?;
-    let (charts, _) = area.split_horizontally(SIZE_OVER_DISTANCE.0 - LEGEND);
-    let (above, below) = charts.split_vertically(SIZE_OVER_DISTANCE.1 / 2);
-    let lines_above = recall_over_distance(&above, curves, title)?;
-    let lines_below = match has_verdicts(curves) {
-        true => share_over_distance(&below, curves)?,
-        false => rate_over_distance(&below, curves)?,
-    };
-    for lines in [lines_above, lines_below] {
-        for (index, line) in lines.into_iter().enumerate() {
-            Look::new(index).draw(&area, line)?;
+/// The text of an SVG file: charts, of which `charts` draws the axes, with the curves and their names.
+fn picture(
+    size: (u32, u32),
+    curves: &[Curve],
+    charts: impl FnOnce(&Area<'_>) -> Result<Vec<Lines>>,
+) -> Result<String> {
+    let mut text = String::new();
+    {
+        let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        area.fill(&WHITE)?;
+        let (left, _) = area.split_horizontally(size.0 - LEGEND);
+        for lines in charts(&left)? {
+            for (index, line) in lines.into_iter().enumerate() {
+                Look::new(index).draw(&area, line)?;
+            }
         }
+        draw_legend(&area, curves)?;
+        area.present()?;
     }
-    draw_legend(&area, curves)?;
-    area.present()?;
-    Ok(())
+    Ok(text)
 }
 
 fn has_verdicts(curves: &[Curve]) -> bool {
@@ -128,7 +136,11 @@ fn recall_of(point: &Point) -> Option<f64> {
     }
 }
 
-fn recall_over_distance(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Vec<Vec<Pixel>>> {
+fn false_share_of(point: &Point) -> Option<f64> {
+    point.verdicts?.different.recall()
+}
+
+fn recall_over_distance(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Lines> {
     let mut points = curves.iter().flat_map(|curve| &curve.points);
     if points.all(|point| recall_of(point).is_none()) {
         return Err(
@@ -139,50 +151,47 @@ fn recall_over_distance(area: &Area<'_>, curves: &[Curve], title: &str) -> Resul
         true => "recall: of the pairs labelled the same",
         false => "recall: of pairs with Jaccard >= 0.8",
     };
+    share_over_distance(area, curves, title, name, 1.0, recall_of)
+}
+
+/// The false matches of those that people call different.
+fn false_share_over_distance(area: &Area<'_>, curves: &[Curve]) -> Result<Lines> {
+    let points = curves.iter().flat_map(|curve| &curve.points);
+    // Of a tenth, what is hardly any looks like hardly any.
+    let most = points.filter_map(false_share_of).fold(0.1, f64::max);
+    let name = "false: of the pairs labelled different";
+    share_over_distance(area, curves, "", name, most, false_share_of)
+}
+
+/// A share of pairs, up to `most`.
+fn share_over_distance(
+    area: &Area<'_>,
+    curves: &[Curve],
+    title: &str,
+    name: &str,
+    most: f64,
+    share: impl Fn(&Point) -> Option<f64>,
+) -> Result<Lines> {
     let mut chart =
-        builder(area, title).build_cartesian_2d(0.0..last_distance(curves), 0.0..1.0)?;
+        builder(area, title).build_cartesian_2d(0.0..last_distance(curves), 0.0..most)?;
     chart
         .configure_mesh()
         .x_desc("max distance (bits)")
         .y_desc(name)
         .x_labels(17)
         .x_label_formatter(&|bits| format!("{bits:.0}"))
-        .y_label_formatter(&percent)
+        .y_label_formatter(&|share| format!("{:.0} %", 100.0 * share))
         .light_line_style(WHITE)
         .label_style(LABELS)
         .axis_desc_style(AXES)
         .draw()?;
     Ok(lines(curves, |point| {
-        Some(chart.backend_coord(&(point.threshold, recall_of(point)?)))
-    }))
-}
-
-/// The false matches of those that people call different.
-fn share_over_distance(area: &Area<'_>, curves: &[Curve]) -> Result<Vec<Vec<Pixel>>> {
-    let points = curves.iter().flat_map(|curve| &curve.points);
-    let shares = points.filter_map(|point| point.verdicts?.different.recall());
-    // Of a tenth, what is hardly any looks like hardly any.
-    let most = shares.fold(0.1, f64::max);
-    let mut chart = builder(area, "").build_cartesian_2d(0.0..last_distance(curves), 0.0..most)?;
-    chart
-        .configure_mesh()
-        .x_desc("max distance (bits)")
-        .y_desc("false: of the pairs labelled different")
-        .x_labels(17)
-        .x_label_formatter(&|bits| format!("{bits:.0}"))
-        .y_label_formatter(&percent)
-        .light_line_style(WHITE)
-        .label_style(LABELS)
-        .axis_desc_style(AXES)
-        .draw()?;
-    Ok(lines(curves, |point| {
-        let share = point.verdicts?.different.recall()?;
-        Some(chart.backend_coord(&(point.threshold, share)))
+        Some(chart.backend_coord(&(point.threshold, share(point)?)))
     }))
 }
 
 /// The false matches in a million unrelated pairs.
-fn rate_over_distance(area: &Area<'_>, curves: &[Curve]) -> Result<Vec<Vec<Pixel>>> {
+fn false_rate_over_distance(area: &Area<'_>, curves: &[Curve]) -> Result<Lines> {
     let (least, most) = false_rates(curves)?;
     let mut chart = builder(area, "")
         .build_cartesian_2d(0.0..last_distance(curves), (least..most * 1.1).log_scale())?;
@@ -201,26 +210,6 @@ fn rate_over_distance(area: &Area<'_>, curves: &[Curve]) -> Result<Vec<Vec<Pixel
         let falsely = point.false_per_million()?.max(least);
         Some(chart.backend_coord(&(point.threshold, falsely)))
     }))
-}
-
-fn percent(share: &f64) -> String {
-    format!("{:.0} %", 100.0 * share)
-}
-
-fn drawn(text: &mut String, curves: &[Curve], title: &str) -> Result<()> {
-    let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
-    area.fill(&WHITE)?;
-    let (chart, _) = area.split_horizontally(SIZE.0 - LEGEND);
-    let lines = match has_verdicts(curves) {
-        true => by_people(&chart, curves, title)?,
-        false => by_bands(&chart, curves, title)?,
-    };
-    for (index, line) in lines.into_iter().enumerate() {
-        Look::new(index).draw(&area, line)?;
-    }
-    draw_legend(&area, curves)?;
-    area.present()?;
-    Ok(())
 }
 
 /// The names of the curves, to the right of the chart.
@@ -280,7 +269,7 @@ impl Look {
 }
 
 /// Draws the axes, and returns the places of the points of each curve.
-fn by_people(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Vec<Vec<Pixel>>> {
+fn by_people(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Lines> {
     let mut chart = builder(area, title).build_cartesian_2d(0.0..1.0, 0.0..1.0)?;
     chart
         .configure_mesh()
@@ -297,7 +286,7 @@ fn by_people(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Vec<Vec<P
 }
 
 /// The same.
-fn by_bands(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Vec<Vec<Pixel>>> {
+fn by_bands(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Lines> {
     let mut points = curves.iter().flat_map(|curve| &curve.points);
     if points.all(|point| point.recall_from_80().is_none()) {
         return Err(
@@ -339,7 +328,7 @@ fn false_rates(curves: &[Curve]) -> Result<(f64, f64)> {
 }
 
 /// The places of the points of each curve, but of those that have none.
-fn lines(curves: &[Curve], place: impl Fn(&Point) -> Option<Pixel>) -> Vec<Vec<Pixel>> {
+fn lines(curves: &[Curve], place: impl Fn(&Point) -> Option<Pixel>) -> Lines {
     let mut lines = Vec::with_capacity(curves.len());
     for curve in curves {
         lines.push(curve.points.iter().filter_map(&place).collect());
