@@ -7,7 +7,8 @@ use std::io::{self, Read, Write};
 use serde_json::Value;
 
 use super::layout::Layout;
-use super::verdicts::{SurvivorId, Verdicts, rounded};
+use super::removed_list::{RemovedRow, RemovedRows};
+use super::verdicts::rounded;
 use super::work::{InOrder, Work, write_durably};
 use crate::database::Snapshot;
 use crate::error::{Result, path_name};
@@ -82,6 +83,24 @@ impl Annotation {
     }
 }
 
+/// Which survivor is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum SurvivorId<'v> {
+    Record(RecordId),
+    /// The document of this key in the database that was named.
+    Known(&'v [u8]),
+}
+
+impl<'v> SurvivorId<'v> {
+    /// The survivor of a removed record.
+    fn of(row: &RemovedRow, verdicts: &'v RemovedRows) -> Self {
+        match row.survivor {
+            Some(id) => Self::Record(id),
+            None => Self::Known(verdicts.survivor_key(row).unwrap_or_default()),
+        }
+    }
+}
+
 /// A group while records are gone through.
 struct Group {
     /// 0 before its first record.
@@ -94,16 +113,16 @@ pub(super) fn write(
     work: &Work,
     layout: &Layout,
     snapshot: &Snapshot,
-    verdicts: &Verdicts,
+    verdicts: &RemovedRows,
 ) -> Result<u64> {
     let mut groups: HashMap<SurvivorId<'_>, Group> = HashMap::new();
-    for row in verdicts.rows() {
+    for row in &verdicts.rows {
         let group = groups
-            .entry(verdicts.survivor_of(row))
+            .entry(SurvivorId::of(row, verdicts))
             .or_insert(Group { number: 0, size: 1 });
         group.size += 1;
     }
-    let mut rows = verdicts.rows().iter().peekable();
+    let mut rows = verdicts.rows.iter().peekable();
     let mut last = 0;
     let mut count = 0;
     let mut failed = None;
@@ -121,7 +140,7 @@ pub(super) fn write(
             };
             let row = rows.next_if(|row| row.id == numbered.id);
             let survivor = match row {
-                Some(row) => verdicts.survivor_of(row),
+                Some(row) => SurvivorId::of(row, verdicts),
                 None => SurvivorId::Record(numbered.id),
             };
             let alone = &mut Group { number: 0, size: 1 };
@@ -140,7 +159,9 @@ pub(super) fn write(
                 survives: row.is_none(),
                 survivor: name_of(survivor, survivor_key, layout),
                 distance: row.map_or(0, |row| row.distance),
-                similarity: row.and_then(|row| row.similarity),
+                similarity: row
+                    .and_then(|row| row.similarity)
+                    .map(|similarity| similarity as f32),
             };
             write_row(numbered.id, &annotation, out)?;
             count += 1;

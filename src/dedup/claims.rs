@@ -1,14 +1,13 @@
 //! Claims: what a list says of the removed records, the facts that the inputs have, and whether the two agree.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
 use super::audit::MOST;
 use super::audit_report::{AuditFault, AuditReport, FaultKind};
-use super::removed_list::{ListedRecord, RemovedRecord, RemovedRecords};
+use super::removed_list::{ListedRecord, RemovedRecord, RemovedRecords, RemovedRow, RemovedRows};
 use super::verdicts::rounded;
 use crate::database::Snapshot;
 use crate::document::Document;
@@ -18,24 +17,13 @@ use crate::ingest::{NumberedKey, RecordId, Stop};
 use crate::sketch::Sketch;
 
 /// What the list says, in its order.
+#[derive(Default)]
 pub(super) struct Claims {
-    claims: Vec<Claim>,
+    removed: RemovedRows,
+    /// The number of the line of each.
+    lines: Vec<u64>,
     /// The inputs that are named, in the order of their first lines.
     names: Vec<Vec<u8>>,
-    /// The keys of all claims.
-    keys: Vec<u8>,
-}
-
-/// What a line of the list says.
-struct Claim {
-    line: u64,
-    id: RecordId,
-    key: Option<Range<usize>>,
-    /// `None` if it is a document of a database.
-    survivor: Option<RecordId>,
-    survivor_key: Option<Range<usize>>,
-    distance: u32,
-    similarity: Option<f64>,
 }
 
 /// By what a record is known again where it was copied to: its text or its fingerprint, and its key.
@@ -116,11 +104,7 @@ impl Facts {
 impl Claims {
     /// Reads a list.
     pub(super) fn read(list: &Path, stop: &Stop) -> Result<Self> {
-        let mut claims = Self {
-            claims: Vec::new(),
-            names: Vec::new(),
-            keys: Vec::new(),
-        };
+        let mut claims = Self::default();
         let mut indexes = HashMap::new();
         let mut lines = RemovedRecords::open_until(list, stop)?;
         while let Some(removed) = lines.next() {
@@ -138,16 +122,16 @@ impl Claims {
         let Some(id) = self.id_of(&removed.record, indexes) else {
             unreachable!("a line without a place is refused")
         };
-        let claim = Claim {
-            line,
+        let survivor = self.id_of(&removed.survivor, indexes);
+        self.removed.add(
             id,
-            key: self.keep(removed.record.key.as_deref()),
-            survivor: self.id_of(&removed.survivor, indexes),
-            survivor_key: self.keep(removed.survivor.key.as_deref()),
-            distance: removed.distance,
-            similarity: removed.similarity,
-        };
-        self.claims.push(claim);
+            removed.record.key.as_deref(),
+            survivor,
+            removed.survivor.key.as_deref(),
+            removed.distance,
+            removed.similarity,
+        );
+        self.lines.push(line);
     }
 
     fn id_of(
@@ -171,20 +155,9 @@ impl Claims {
         })
     }
 
-    /// Keeps a key, and tells where. `None` if there is none.
-    fn keep(&mut self, key: Option<&[u8]>) -> Option<Range<usize>> {
-        let start = self.keys.len();
-        self.keys.extend_from_slice(key?);
-        Some(start..self.keys.len())
-    }
-
-    fn key(&self, range: Option<&Range<usize>>) -> Option<&[u8]> {
-        Some(&self.keys[range?.clone()])
-    }
-
     /// The number of lines.
     pub(super) fn len(&self) -> usize {
-        self.claims.len()
+        self.lines.len()
     }
 
     /// The inputs that are named.
@@ -193,19 +166,19 @@ impl Claims {
     }
 
     /// What the list says in a line.
-    fn told(&self, claim: &Claim) -> RemovedRecord {
+    fn told(&self, claim: &RemovedRow) -> RemovedRecord {
         RemovedRecord {
-            record: self.listed(Some(claim.id), claim.key.as_ref()),
-            survivor: self.listed(claim.survivor, claim.survivor_key.as_ref()),
+            record: self.listed(Some(claim.id), self.removed.key(claim)),
+            survivor: self.listed(claim.survivor, self.removed.survivor_key(claim)),
             distance: claim.distance,
             similarity: claim.similarity,
         }
     }
 
-    fn listed(&self, id: Option<RecordId>, key: Option<&Range<usize>>) -> ListedRecord {
+    fn listed(&self, id: Option<RecordId>, key: Option<&[u8]>) -> ListedRecord {
         ListedRecord {
             place: id.map(|id| (self.names[id.input as usize].clone(), id.number)),
-            key: self.key(key).map(<[u8]>::to_vec),
+            key: key.map(<[u8]>::to_vec),
         }
     }
 }
@@ -235,8 +208,9 @@ impl Evidence {
             // An input that is given twice counts once.
             listed_inputs.push(indexes.remove(name));
         }
-        let mut removed: Vec<RecordId> = claims.claims.iter().map(|claim| claim.id).collect();
-        let survivors = claims.claims.iter().filter_map(|claim| claim.survivor);
+        let rows = &claims.removed.rows;
+        let mut removed: Vec<RecordId> = rows.iter().map(|claim| claim.id).collect();
+        let survivors = rows.iter().filter_map(|claim| claim.survivor);
         let mut places: Vec<RecordId> = removed.iter().copied().chain(survivors).collect();
         removed.sort_unstable();
         removed.dedup();
@@ -285,7 +259,7 @@ impl Evidence {
     /// The survivors, none of which was found among the kept records yet.
     pub(super) fn survivors(&self, claims: &Claims) -> HashMap<Identity, bool> {
         let mut survivors = HashMap::new();
-        for claim in &claims.claims {
+        for claim in &claims.removed.rows {
             if let Some(facts) = claim.survivor.and_then(|id| self.of(id)) {
                 survivors.insert(facts.identity, false);
             }
@@ -318,8 +292,8 @@ impl Check<'_> {
     pub(super) fn run(&self, claims: &Claims, report: &mut AuditReport, stop: &Stop) -> Result<()> {
         let mut is_listed = vec![false; self.evidence.places.len()];
         let mut kinds: HashMap<FaultKind, usize> = HashMap::new();
-        for claim in &claims.claims {
-            if claim.line.is_multiple_of(1 << 16) {
+        for (claim, &line) in claims.removed.rows.iter().zip(&claims.lines) {
+            if line.is_multiple_of(1 << 16) {
                 stop.ensure_wanted()?;
             }
             match self.found(claim, claims, &mut is_listed)? {
@@ -336,7 +310,7 @@ impl Check<'_> {
                     if *count <= MOST {
                         report.faulty.push(AuditFault {
                             kind,
-                            line: claim.line,
+                            line,
                             told: claims.told(claim),
                             found,
                         });
@@ -347,13 +321,13 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn found(&self, claim: &Claim, claims: &Claims, is_listed: &mut [bool]) -> Result<Found> {
+    fn found(&self, claim: &RemovedRow, claims: &Claims, is_listed: &mut [bool]) -> Result<Found> {
         if let Ok(index) = self.evidence.places.binary_search(&claim.id)
             && std::mem::replace(&mut is_listed[index], true)
         {
             return Ok(Found::Fault(FaultKind::ListedTwice, None));
         }
-        let key = claims.key(claim.key.as_ref());
+        let key = claims.removed.key(claim);
         let record = self
             .evidence
             .of(claim.id)
@@ -361,7 +335,7 @@ impl Check<'_> {
         let Some(record) = record else {
             return Ok(Found::Fault(FaultKind::NoRecord, None));
         };
-        let key = claims.key(claim.survivor_key.as_ref());
+        let key = claims.removed.survivor_key(claim);
         let Some(id) = claim.survivor else {
             return self.found_in_known(claim, record, key.unwrap_or_default());
         };
@@ -381,7 +355,7 @@ impl Check<'_> {
     }
 
     /// Compares a record with a document of the database.
-    fn found_in_known(&self, claim: &Claim, record: &Facts, key: &[u8]) -> Result<Found> {
+    fn found_in_known(&self, claim: &RemovedRow, record: &Facts, key: &[u8]) -> Result<Found> {
         let Some(known) = self.known else {
             return Ok(Found::Unchecked);
         };
@@ -400,7 +374,7 @@ impl Check<'_> {
     }
 
     /// Compares two records with each other, and with what is said of them.
-    fn compared(&self, claim: &Claim, record: &Facts, survivor: &Facts) -> Found {
+    fn compared(&self, claim: &RemovedRow, record: &Facts, survivor: &Facts) -> Found {
         let (distance, similarity) = match (&record.judged, &survivor.judged) {
             (Some((a, a_sketch)), Some((b, b_sketch))) => {
                 let sketches = a_sketch.as_ref().zip(b_sketch.as_ref());

@@ -776,7 +776,7 @@ impl Dedup {
             })
         })?;
         outcome?;
-        let short = short_records(&database, |key| key.map(<[u8]>::to_vec))?;
+        let short = short_records(&database)?;
         for equal in short.chunk_by(|a, b| a.text == b.text) {
             if equal.len() == 1 {
                 continue;

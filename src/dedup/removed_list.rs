@@ -1,5 +1,6 @@
-//! The list of removed records that a cleaning writes, read back.
+//! Removed records: many of them in memory, and the list of them that a cleaning writes, read back.
 
+use std::ops::Range;
 use std::path::Path;
 
 use base64::Engine as _;
@@ -8,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::ingest::{Stop, TextLines};
+use crate::ingest::{RecordId, Stop, TextLines};
 
 /// A removed record, as the list tells it.
 ///
@@ -109,6 +110,65 @@ impl Iterator for RemovedRecords {
         let next = self.next_record().transpose();
         self.is_at_end = !matches!(next, Some(Ok(_)));
         next
+    }
+}
+
+/// Removed records in memory.
+#[derive(Default)]
+pub(super) struct RemovedRows {
+    pub(super) rows: Vec<RemovedRow>,
+    /// The keys of all rows.
+    keys: Vec<u8>,
+}
+
+/// A removed record. Its keys are among those of all rows.
+pub(super) struct RemovedRow {
+    pub(super) id: RecordId,
+    key: Option<Range<usize>>,
+    /// The place of the survivor. `None` if that is a document of a database.
+    pub(super) survivor: Option<RecordId>,
+    survivor_key: Option<Range<usize>>,
+    pub(super) distance: u32,
+    pub(super) similarity: Option<f64>,
+}
+
+impl RemovedRows {
+    pub(super) fn add(
+        &mut self,
+        id: RecordId,
+        key: Option<&[u8]>,
+        survivor: Option<RecordId>,
+        survivor_key: Option<&[u8]>,
+        distance: u32,
+        similarity: Option<f64>,
+    ) {
+        let key = self.keep(key);
+        let survivor_key = self.keep(survivor_key);
+        self.rows.push(RemovedRow {
+            id,
+            key,
+            survivor,
+            survivor_key,
+            distance,
+            similarity,
+        });
+    }
+
+    /// Keeps a key, and tells where. `None` if there is none.
+    fn keep(&mut self, key: Option<&[u8]>) -> Option<Range<usize>> {
+        let start = self.keys.len();
+        self.keys.extend_from_slice(key?);
+        Some(start..self.keys.len())
+    }
+
+    /// The key of a removed record, if it has one.
+    pub(super) fn key(&self, row: &RemovedRow) -> Option<&[u8]> {
+        Some(&self.keys[row.key.clone()?])
+    }
+
+    /// The key of its survivor, if that has one.
+    pub(super) fn survivor_key(&self, row: &RemovedRow) -> Option<&[u8]> {
+        Some(&self.keys[row.survivor_key.clone()?])
     }
 }
 

@@ -4,8 +4,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Seek as _, SeekFrom, Write};
-use std::mem;
-use std::ops::Range;
 use std::path::PathBuf;
 
 use base64::Engine as _;
@@ -16,6 +14,7 @@ use super::annotation;
 use super::dedup::Dedup;
 use super::events::{DedupEvent, DedupTotals, Observe};
 use super::layout::Layout;
+use super::removed_list::{RemovedRow, RemovedRows};
 use super::work::{InOrder, REMOVED, Work, cannot_write, write_durably};
 use crate::database::{Database, DeletionEvent, Duplicate};
 use crate::error::{Error, Result};
@@ -25,33 +24,6 @@ use crate::ingest::{NumberedKey, RecordId};
 /// The names of the lists of places in the folder of the work.
 const IDS: &str = "removed.ids";
 const UNJUDGED: &str = "unjudged.ids";
-
-/// The removed records.
-#[derive(Default)]
-pub(super) struct Verdicts {
-    rows: Vec<Row>,
-    /// The keys of all rows.
-    keys: Vec<u8>,
-}
-
-/// A removed record.
-pub(super) struct Row {
-    pub(super) id: RecordId,
-    key: Option<Range<usize>>,
-    /// The place of the survivor. `None` if that is a document of the database that was named.
-    survivor: Option<RecordId>,
-    survivor_key: Option<Range<usize>>,
-    pub(super) distance: u32,
-    pub(super) similarity: Option<f32>,
-}
-
-/// Which survivor is meant.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum SurvivorId<'v> {
-    Record(RecordId),
-    /// The document of this key in the database that was named.
-    Known(&'v [u8]),
-}
 
 /// Decides which records are removed, and writes their places and the list of them into the folder of the work. Records
 /// of the inputs that are left out, by their indexes, are not counted.
@@ -66,7 +38,7 @@ pub(super) fn decide(
 ) -> Result<DedupTotals> {
     let snapshot = database.snapshot()?;
     let known = known.map(Database::snapshot).transpose()?;
-    let mut verdicts = Verdicts::default();
+    let mut verdicts = RemovedRows::default();
     let mut totals = DedupTotals::default();
     snapshot.duplicates_with_reference(
         known.as_ref(),
@@ -76,7 +48,7 @@ pub(super) fn decide(
                 DeletionEvent::Duplicate(duplicate) => {
                     totals.removed_as_equal += u64::from(duplicate.distance == 0);
                     totals.removed_as_known += u64::from(is_known);
-                    verdicts.add(&duplicate, is_known);
+                    add_duplicate(&mut verdicts, &duplicate, is_known);
                 }
                 DeletionEvent::Progress { done, all } => observe(DedupEvent::comparing(done, all)),
                 DeletionEvent::Reported
@@ -86,7 +58,7 @@ pub(super) fn decide(
             dedup.stop.ensure_wanted()
         },
     )?;
-    totals.removed_as_equal += verdicts.add_short(database)?;
+    totals.removed_as_equal += add_short(&mut verdicts, database)?;
     verdicts.rows.sort_unstable_by_key(|row| row.id);
     totals.removed = verdicts.rows.len() as u64;
     totals.too_short = snapshot.stats()?.too_short;
@@ -116,7 +88,7 @@ pub(super) fn decide(
     if dedup.wants_list() {
         write_durably(&work.path(REMOVED), |out| {
             for row in &verdicts.rows {
-                writeln!(out, "{}", verdicts.object(row, layout))?;
+                writeln!(out, "{}", object(&verdicts, row, layout))?;
             }
             Ok(())
         })?;
@@ -124,120 +96,81 @@ pub(super) fn decide(
     Ok(totals)
 }
 
-impl Verdicts {
-    /// The removed records, in the order of their places.
-    pub(super) fn rows(&self) -> &[Row] {
-        &self.rows
-    }
+fn add_duplicate(verdicts: &mut RemovedRows, duplicate: &Duplicate, is_known: bool) {
+    let Some(own) = NumberedKey::of_bytes(duplicate.document.key()) else {
+        return;
+    };
+    let (survivor, survivor_key) = match NumberedKey::of_bytes(&duplicate.survivor) {
+        Some(numbered) if !is_known => (Some(numbered.id), numbered.key),
+        _ => (None, Some(&duplicate.survivor[..])),
+    };
+    verdicts.add(
+        own.id,
+        own.key,
+        survivor,
+        survivor_key,
+        duplicate.distance,
+        duplicate.similarity,
+    );
+}
 
-    /// The survivor of a removed record.
-    pub(super) fn survivor_of(&self, row: &Row) -> SurvivorId<'_> {
-        match row.survivor {
-            Some(id) => SurvivorId::Record(id),
-            None => SurvivorId::Known(self.survivor_key(row).unwrap_or_default()),
+/// Adds the records that have the same text as an earlier one, of those that are too short to judge. Returns their
+/// number.
+fn add_short(verdicts: &mut RemovedRows, database: &Database) -> Result<u64> {
+    let before = verdicts.rows.len();
+    let short = short_records(database)?;
+    for same in short.chunk_by(|a, b| a.text == b.text) {
+        let survivor = &same[0];
+        for record in &same[1..] {
+            verdicts.add(
+                record.id,
+                record.key.as_deref(),
+                Some(survivor.id),
+                survivor.key.as_deref(),
+                0,
+                None,
+            );
         }
     }
+    Ok((verdicts.rows.len() - before) as u64)
+}
 
-    /// The key of the survivor of a removed record, if it has one.
-    pub(super) fn survivor_key(&self, row: &Row) -> Option<&[u8]> {
-        Some(&self.keys[row.survivor_key.clone()?])
+/// The line of a removed record.
+fn object(verdicts: &RemovedRows, row: &RemovedRow, layout: &Layout) -> Value {
+    let mut object = place(Some(row.id), verdicts.key(row), layout);
+    let survivor = place(row.survivor, verdicts.survivor_key(row), layout);
+    object.insert("survivor".to_owned(), Value::Object(survivor));
+    object.insert("distance".to_owned(), row.distance.into());
+    if let Some(similarity) = row.similarity {
+        object.insert("similarity".to_owned(), rounded(similarity as f32).into());
     }
+    Value::Object(object)
+}
 
-    fn add(&mut self, duplicate: &Duplicate, is_known: bool) {
-        let Some(own) = NumberedKey::of_bytes(duplicate.document.key()) else {
-            return;
-        };
-        let key = self.keep(own.key);
-        let (survivor, survivor_key) = match NumberedKey::of_bytes(&duplicate.survivor) {
-            Some(numbered) if !is_known => (Some(numbered.id), numbered.key),
-            _ => (None, Some(&duplicate.survivor[..])),
-        };
-        let survivor_key = self.keep(survivor_key);
-        self.rows.push(Row {
-            id: own.id,
-            key,
-            survivor,
-            survivor_key,
-            distance: duplicate.distance,
-            similarity: duplicate.similarity.map(|similarity| similarity as f32),
-        });
+/// The place and the key of a record.
+fn place(id: Option<RecordId>, key: Option<&[u8]>, layout: &Layout) -> Map<String, Value> {
+    let mut object = Map::new();
+    if let Some(id) = id {
+        let (path, unit) = layout.place_of(id);
+        add_bytes(&mut object, "input", path.as_os_str().as_encoded_bytes());
+        object.insert(unit.to_owned(), id.number.into());
     }
-
-    /// Adds the records that have the same text as an earlier one, of those that are too short to judge. Returns their
-    /// number.
-    fn add_short(&mut self, database: &Database) -> Result<u64> {
-        let mut short = short_records(database, |key| self.keep(key))?;
-        let before = self.rows.len();
-        for group in short.chunk_by_mut(|a, b| a.text == b.text) {
-            let Some((survivor, others)) = group.split_first_mut() else {
-                continue;
-            };
-            for record in others {
-                self.rows.push(Row {
-                    id: record.id,
-                    key: mem::take(&mut record.key),
-                    survivor: Some(survivor.id),
-                    survivor_key: survivor.key.clone(),
-                    distance: 0,
-                    similarity: None,
-                });
-            }
-        }
-        Ok((self.rows.len() - before) as u64)
+    if let Some(key) = key {
+        add_bytes(&mut object, "key", key);
     }
-
-    /// Keeps a key, and tells where. `None` if there is none.
-    fn keep(&mut self, key: Option<&[u8]>) -> Option<Range<usize>> {
-        let start = self.keys.len();
-        self.keys.extend_from_slice(key?);
-        Some(start..self.keys.len())
-    }
-
-    /// The line of a removed record.
-    fn object(&self, row: &Row, layout: &Layout) -> Value {
-        let mut object = self.place(Some(row.id), row.key.clone(), layout);
-        let survivor = self.place(row.survivor, row.survivor_key.clone(), layout);
-        object.insert("survivor".to_owned(), Value::Object(survivor));
-        object.insert("distance".to_owned(), row.distance.into());
-        if let Some(similarity) = row.similarity {
-            object.insert("similarity".to_owned(), rounded(similarity).into());
-        }
-        Value::Object(object)
-    }
-
-    /// The place and the key of a record.
-    fn place(
-        &self,
-        id: Option<RecordId>,
-        key: Option<Range<usize>>,
-        layout: &Layout,
-    ) -> Map<String, Value> {
-        let mut object = Map::new();
-        if let Some(id) = id {
-            let (path, unit) = layout.place_of(id);
-            add_bytes(&mut object, "input", path.as_os_str().as_encoded_bytes());
-            object.insert(unit.to_owned(), id.number.into());
-        }
-        if let Some(key) = key {
-            add_bytes(&mut object, "key", &self.keys[key]);
-        }
-        object
-    }
+    object
 }
 
 /// A record whose text is too short to judge.
-pub(super) struct ShortRecord<K> {
+pub(super) struct ShortRecord {
     /// The hash of its text.
     pub(super) text: u128,
     pub(super) id: RecordId,
-    pub(super) key: K,
+    pub(super) key: Option<Vec<u8>>,
 }
 
 /// The records whose texts are too short to judge. Those of equal texts stand together, in the order of their places.
-pub(super) fn short_records<K>(
-    database: &Database,
-    mut keep: impl FnMut(Option<&[u8]>) -> K,
-) -> Result<Vec<ShortRecord<K>>> {
+pub(super) fn short_records(database: &Database) -> Result<Vec<ShortRecord>> {
     let mut short = Vec::new();
     database.snapshot()?.each_too_short(|document| {
         if let Some(NumberedKey {
@@ -246,7 +179,7 @@ pub(super) fn short_records<K>(
             key,
         }) = NumberedKey::of_bytes(document.key())
         {
-            let key = keep(key);
+            let key = key.map(<[u8]>::to_vec);
             short.push(ShortRecord { text, id, key });
         }
     })?;
