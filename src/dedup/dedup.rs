@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::json;
@@ -138,7 +139,7 @@ impl Dedup {
         path: impl Into<PathBuf>,
         make: impl Fn(&Removals<'_>) -> Result<Vec<u8>> + Send + Sync + 'static,
     ) -> Self {
-        self.report = Some((path.into(), Reporter::new(make)));
+        self.report = Some((path.into(), Reporter(Arc::new(make))));
         self
     }
 
@@ -479,12 +480,17 @@ impl Dedup {
 
     /// Makes the report, if one is wanted, in the folder of the work.
     fn make_report(&self, work: &Work, records: &StoredRecords, database: &Database) -> Result<()> {
-        let Some((_, reporter)) = &self.report else {
+        let Some((_, Reporter(make))) = &self.report else {
             return Ok(());
         };
-        let rule = Fingerprinting::new(database.scheme(), self.scheme)?;
-        let options = self.reading();
-        let report = reporter.report(work, records.paths(), &options, rule, &self.stop)?;
+        let report = make(&Removals {
+            inputs: records.paths(),
+            options: &self.reading(),
+            rule: Fingerprinting::new(database.scheme(), self.scheme)?,
+            stop: &self.stop,
+            list: &work.path(REMOVED),
+            totals: &work.state.decided.unwrap_or_default(),
+        })?;
         write_durably(&work.path(REPORT), |out| out.write_all(&report))
     }
 
@@ -834,7 +840,6 @@ fn grouped_record(
 mod tests {
     use std::fs::File;
     use std::io::Read as _;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use flate2::Compression;

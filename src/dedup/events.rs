@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::work::{REMOVED, Work};
 use crate::error::{Error, Result};
 use crate::ingest::{
     Fingerprinting, Progress, ReadOptions, Record, RecordId, Records, Rejected, Stop,
@@ -162,50 +161,24 @@ impl DedupEvent<'_> {
 /// ```
 #[derive(Debug)]
 pub struct Removals<'r> {
-    inputs: &'r [PathBuf],
-    options: &'r ReadOptions,
-    rule: Fingerprinting,
-    stop: &'r Stop,
-    list: &'r Path,
-    totals: &'r DedupTotals,
+    pub(super) inputs: &'r [PathBuf],
+    /// How the inputs are read.
+    pub(super) options: &'r ReadOptions,
+    pub(super) rule: Fingerprinting,
+    pub(super) stop: &'r Stop,
+    pub(super) list: &'r Path,
+    pub(super) totals: &'r DedupTotals,
 }
 
 /// Makes a report.
 #[derive(Clone)]
-pub(super) struct Reporter(Arc<Make>);
+pub(super) struct Reporter(pub(super) Arc<Make>);
 
 type Make = dyn Fn(&Removals<'_>) -> Result<Vec<u8>> + Send + Sync;
 
 impl fmt::Debug for Reporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Reporter(..)")
-    }
-}
-
-impl Reporter {
-    pub(super) fn new(
-        make: impl Fn(&Removals<'_>) -> Result<Vec<u8>> + Send + Sync + 'static,
-    ) -> Self {
-        Self(Arc::new(make))
-    }
-
-    /// The report of a run. `options` say how its inputs are read.
-    pub(super) fn report(
-        &self,
-        work: &Work,
-        inputs: &[PathBuf],
-        options: &ReadOptions,
-        rule: Fingerprinting,
-        stop: &Stop,
-    ) -> Result<Vec<u8>> {
-        (self.0)(&Removals {
-            inputs,
-            options,
-            rule,
-            stop,
-            list: &work.path(REMOVED),
-            totals: &work.state.decided.unwrap_or_default(),
-        })
     }
 }
 
