@@ -174,8 +174,7 @@ impl Audit {
         let mut reading = InputReading::new(self, &claims, &database)?;
         reading.read(observe)?;
         let snapshot = database.snapshot()?;
-        let mut kept = Kept::new(reading.evidence.survivors(&claims));
-        kept.read(&snapshot, &mut reading, &self.clean)?;
+        let mut kept = Kept::read(&snapshot, &claims, &mut reading)?;
         let mut report = self.report_of(&snapshot, kept_unjudged)?;
         report.inputs = reading.inputs(&snapshot, &paths, observe)?;
         (report.near_pairs, report.near) = self.near_pairs(&snapshot, &paths, observe)?;
@@ -435,38 +434,28 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(survivors: HashMap<Identity, bool>) -> Self {
-        Self {
-            survivors,
-            short: Vec::new(),
-        }
-    }
-
     /// Goes through all of them.
-    fn read(
-        &mut self,
-        snapshot: &Snapshot,
-        reading: &mut InputReading<'_>,
-        clean: &Dedup,
-    ) -> Result<()> {
+    fn read(snapshot: &Snapshot, claims: &Claims, reading: &mut InputReading<'_>) -> Result<Self> {
+        let mut survivors = reading.evidence.survivors(claims);
+        let mut short = Vec::new();
         for (number, document) in snapshot.documents().enumerate() {
             if number.is_multiple_of(1 << 14) {
-                clean.stop.ensure_wanted()?;
+                reading.audit.clean.stop.ensure_wanted()?;
             }
             let Some((id, facts)) = Facts::of(&document?) else {
                 continue;
             };
-            if let Some(is_found) = self.survivors.get_mut(&facts.identity) {
+            if let Some(is_found) = survivors.get_mut(&facts.identity) {
                 *is_found = true;
             }
             if let Some(balance) = &mut reading.balance {
                 balance.add(facts.identity, Pile::Kept);
             }
             if let Some(text) = facts.short_text() {
-                self.short.push((text, id));
+                short.push((text, id));
             }
         }
-        Ok(())
+        Ok(Self { survivors, short })
     }
 
     /// Adds the pairs of texts that are too short to judge, and the same.
