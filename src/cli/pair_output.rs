@@ -254,19 +254,12 @@ impl Sink for Resumable {
 /// How pairs are put into words.
 #[derive(Clone, Copy)]
 pub(super) struct PairLines {
-    has_groups: bool,
+    pub(super) has_groups: bool,
     /// Whether sketches are compared.
-    has_similarity: bool,
+    pub(super) has_similarity: bool,
 }
 
 impl PairLines {
-    pub(super) fn new(has_groups: bool, has_similarity: bool) -> Self {
-        Self {
-            has_groups,
-            has_similarity,
-        }
-    }
-
     fn print_pair(self, pair: &Pair, output: &mut Output) {
         match output.is_json() {
             true => output.print_json(&pair_object(pair, self.has_groups)),

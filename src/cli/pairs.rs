@@ -114,7 +114,10 @@ impl Verb for Arguments {
             search: LongSearch::new("", output),
             sink,
             other: other.as_ref(),
-            lines: PairLines::new(self.groups, least > 0.0),
+            lines: PairLines {
+                has_groups: self.groups,
+                has_similarity: least > 0.0,
+            },
             pairs: 0,
             groups: 0,
             reached: None,
