@@ -167,19 +167,8 @@ impl Claims {
 
     /// What the list says in a line.
     fn told(&self, claim: &RemovedRow) -> RemovedRecord {
-        RemovedRecord {
-            record: self.listed(Some(claim.id), self.removed.key(claim)),
-            survivor: self.listed(claim.survivor, self.removed.survivor_key(claim)),
-            distance: claim.distance,
-            similarity: claim.similarity,
-        }
-    }
-
-    fn listed(&self, id: Option<RecordId>, key: Option<&[u8]>) -> ListedRecord {
-        ListedRecord {
-            place: id.map(|id| (self.names[id.input as usize].clone(), id.number)),
-            key: key.map(<[u8]>::to_vec),
-        }
+        self.removed
+            .told(claim, |id| self.names[id.input as usize].clone())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Removed records: many of them in memory, and the list of them that a cleaning writes, read back.
+//! Removed records: many of them in memory, and the list of them, how it is written and read.
 
 use std::ops::Range;
 use std::path::Path;
@@ -170,6 +170,62 @@ impl RemovedRows {
     pub(super) fn survivor_key(&self, row: &RemovedRow) -> Option<&[u8]> {
         Some(&self.keys[row.survivor_key.clone()?])
     }
+
+    /// A removed record as the list tells it. `input_of` returns the path of the input of a record.
+    pub(super) fn told(
+        &self,
+        row: &RemovedRow,
+        input_of: impl Fn(RecordId) -> Vec<u8>,
+    ) -> RemovedRecord {
+        RemovedRecord {
+            record: ListedRecord {
+                place: Some((input_of(row.id), row.id.number)),
+                key: self.key(row).map(<[u8]>::to_vec),
+            },
+            survivor: ListedRecord {
+                place: row.survivor.map(|id| (input_of(id), id.number)),
+                key: self.survivor_key(row).map(<[u8]>::to_vec),
+            },
+            distance: row.distance,
+            similarity: row.similarity,
+        }
+    }
+}
+
+impl RemovedRecord {
+    /// The line of the list. `units` say what the numbers of the record and of its survivor count.
+    pub(super) fn to_json(&self, units: [&str; 2]) -> Value {
+        let mut object = self.record.to_json(units[0]);
+        let survivor = self.survivor.to_json(units[1]);
+        object.insert("survivor".to_owned(), Value::Object(survivor));
+        object.insert("distance".to_owned(), self.distance.into());
+        if let Some(similarity) = self.similarity {
+            object.insert("similarity".to_owned(), similarity.into());
+        }
+        Value::Object(object)
+    }
+}
+
+impl ListedRecord {
+    fn to_json(&self, unit: &str) -> Map<String, Value> {
+        let mut object = Map::new();
+        if let Some((input, number)) = &self.place {
+            add_bytes(&mut object, "input", input);
+            object.insert(unit.to_owned(), (*number).into());
+        }
+        if let Some(key) = &self.key {
+            add_bytes(&mut object, "key", key);
+        }
+        object
+    }
+}
+
+/// Adds a name that need not be UTF-8. Then the field has `_base64` at its end.
+fn add_bytes(object: &mut Map<String, Value>, field: &str, name: &[u8]) {
+    match std::str::from_utf8(name) {
+        Ok(text) => object.insert(field.to_owned(), text.into()),
+        Err(_) => object.insert(format!("{field}_base64"), BASE64.encode(name).into()),
+    };
 }
 
 /// Reads a line of a list.

@@ -6,9 +6,7 @@ use std::fs;
 use std::io::{self, Seek as _, SeekFrom, Write};
 use std::path::PathBuf;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::annotation;
 use super::dedup::Dedup;
@@ -88,7 +86,7 @@ pub(super) fn decide(
     if dedup.wants_list() {
         write_durably(&work.path(REMOVED), |out| {
             for row in &verdicts.rows {
-                writeln!(out, "{}", object(&verdicts, row, layout))?;
+                writeln!(out, "{}", line_of(row, &verdicts, layout))?;
             }
             Ok(())
         })?;
@@ -136,29 +134,15 @@ fn add_short(verdicts: &mut RemovedRows, database: &Database) -> Result<u64> {
 }
 
 /// The line of a removed record.
-fn object(verdicts: &RemovedRows, row: &RemovedRow, layout: &Layout) -> Value {
-    let mut object = place(Some(row.id), verdicts.key(row), layout);
-    let survivor = place(row.survivor, verdicts.survivor_key(row), layout);
-    object.insert("survivor".to_owned(), Value::Object(survivor));
-    object.insert("distance".to_owned(), row.distance.into());
-    if let Some(similarity) = row.similarity {
-        object.insert("similarity".to_owned(), rounded(similarity as f32).into());
-    }
-    Value::Object(object)
-}
-
-/// The place and the key of a record.
-fn place(id: Option<RecordId>, key: Option<&[u8]>, layout: &Layout) -> Map<String, Value> {
-    let mut object = Map::new();
-    if let Some(id) = id {
-        let (path, unit) = layout.place_of(id);
-        add_bytes(&mut object, "input", path.as_os_str().as_encoded_bytes());
-        object.insert(unit.to_owned(), id.number.into());
-    }
-    if let Some(key) = key {
-        add_bytes(&mut object, "key", key);
-    }
-    object
+fn line_of(row: &RemovedRow, verdicts: &RemovedRows, layout: &Layout) -> Value {
+    let mut told = verdicts.told(row, |id| {
+        let (path, _) = layout.place_of(id);
+        path.as_os_str().as_encoded_bytes().to_vec()
+    });
+    told.similarity = row.similarity.map(|similarity| rounded(similarity as f32));
+    let (_, unit) = layout.place_of(row.id);
+    let survivor_unit = row.survivor.map_or("", |id| layout.place_of(id).1);
+    told.to_json([unit, survivor_unit])
 }
 
 /// A record whose text is too short to judge.
@@ -190,14 +174,6 @@ pub(super) fn short_records(database: &Database) -> Result<Vec<ShortRecord>> {
 /// A similarity with as many digits as the estimate is worth.
 pub(super) fn rounded(similarity: f32) -> f64 {
     (f64::from(similarity) * 100.0).round() / 100.0
-}
-
-/// Adds a name that need not be UTF-8. Then the field has `_base64` at its end.
-fn add_bytes(object: &mut Map<String, Value>, field: &str, name: &[u8]) {
-    match std::str::from_utf8(name) {
-        Ok(text) => object.insert(field.to_owned(), text.into()),
-        Err(_) => object.insert(format!("{field}_base64"), BASE64.encode(name).into()),
-    };
 }
 
 /// The places of the records that could not be judged, kept while the inputs are read.

@@ -1,11 +1,9 @@
 //! What a cleaning reads beside its inputs: lines that get fields, and lists of removed records.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::annotation::with_fields;
-use super::removed_list::{ListedRecord, parse};
+use super::removed_list::parse;
 
 /// Any bytes as a line that gets fields. If it is an object, it has the same members afterwards and the new ones, and
 /// to set them again changes nothing.
@@ -42,29 +40,11 @@ pub(crate) fn removed(line: &[u8]) {
     let Ok(removed) = parse(line) else {
         return;
     };
-    let mut object = object_of(&removed.record);
-    object.insert("survivor".to_owned(), object_of(&removed.survivor).into());
-    object.insert("distance".to_owned(), removed.distance.into());
-    if let Some(similarity) = removed.similarity {
-        object.insert("similarity".to_owned(), json!(similarity));
-    }
-    let line = Value::Object(object).to_string();
+    let line = removed.to_json(["line", "row"]).to_string();
     let again = parse(line.as_bytes()).expect("it was written as lists are");
     assert_eq!(
         (again.record, again.survivor, again.distance),
         (removed.record, removed.survivor, removed.distance)
     );
     assert_eq!(again.similarity.is_some(), removed.similarity.is_some());
-}
-
-fn object_of(record: &ListedRecord) -> Map<String, Value> {
-    let mut object = Map::new();
-    if let Some((input, number)) = &record.place {
-        object.insert("input_base64".to_owned(), BASE64.encode(input).into());
-        object.insert("line".to_owned(), (*number).into());
-    }
-    if let Some(key) = &record.key {
-        object.insert("key_base64".to_owned(), BASE64.encode(key).into());
-    }
-    object
 }
