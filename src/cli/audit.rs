@@ -199,18 +199,12 @@ fn add_kept(report: &AuditReport, lines: &mut Vec<String>) {
         );
     }
     lines.push(line);
-    for KeptPair {
-        a,
-        b,
-        distance,
-        similarity,
-    } in &report.near
-    {
+    for pair in &report.near {
         lines.push(format!(
             "    {} is near to {} ({})",
-            place(a),
-            place(b),
-            nearness(*distance, *similarity)
+            place(&pair.a),
+            place(&pair.b),
+            nearness(pair.distance, pair.similarity)
         ));
     }
 }
@@ -252,28 +246,21 @@ fn add_inputs(report: &AuditReport, lines: &mut Vec<String>) {
         );
         return;
     };
-    let InputRecords {
-        records,
-        unjudged,
-        lost,
-        foreign,
-        ..
-    } = inputs;
-    let is_whole = *lost == 0 && *foreign == 0 && report.unjudged_agree();
-    if is_whole {
+    let records = counted(inputs.records, "record");
+    let unjudged = inputs.unjudged;
+    if inputs.lost == 0 && inputs.foreign == 0 && report.unjudged_agree() {
         let dropped = match report.kept_unjudged {
-            0 if *unjudged > 0 => format!(", or one of {unjudged} that cannot be judged"),
+            0 if unjudged > 0 => format!(", or one of {unjudged} that cannot be judged"),
             _ => String::new(),
         };
         lines.push(format!(
-            "{} in the inputs: each is either kept, with its key and its text, or removed{dropped}.",
-            counted(records, "record")
+            "{records} in the inputs: each is either kept, with its key and its text, or removed{dropped}."
         ));
         return;
     }
     lines.push(format!(
-        "{} in the inputs: neither kept nor removed: {lost}; kept, but in no input or among the removed: {foreign}.",
-        counted(records, "record")
+        "{records} in the inputs: neither kept nor removed: {}; kept, but in no input or among the removed: {}.",
+        inputs.lost, inputs.foreign
     ));
     for record in &inputs.lost_records {
         lines.push(format!("    {} is neither kept nor removed", place(record)));

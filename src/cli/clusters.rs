@@ -133,16 +133,8 @@ impl ClusterArguments {
 
 /// Prints the numbers, and what chains do.
 fn remark_totals(output: &Output, totals: &ClusterTotals, is_connected: bool) {
-    let ClusterTotals {
-        clusters,
-        documents,
-        largest,
-        diameter,
-        without_diameter,
-        beyond,
-        ..
-    } = totals;
-    let diameter = match without_diameter {
+    let diameter = totals.diameter;
+    let diameter = match totals.without_diameter {
         0 => format!("the greatest distance in a cluster is {diameter}"),
         without => format!(
             "the greatest distance in a cluster is at least {diameter} (it is not known of {}, whose fingerprints are \
@@ -152,17 +144,17 @@ fn remark_totals(output: &Output, totals: &ClusterTotals, is_connected: bool) {
     };
     output.remark(&format!(
         "{} with {}, {} among them; the largest has {}; {diameter}",
-        counted(clusters, "cluster"),
-        counted(documents, "document"),
+        counted(totals.clusters, "cluster"),
+        counted(totals.documents, "document"),
         counted(totals.duplicates(), "duplicate"),
-        counted(largest, "document")
+        counted(totals.largest, "document")
     ));
     if is_connected {
         output.remark(&format!(
             "not near to the survivor of their cluster, but joined to it by a chain: {}",
-            counted(beyond, "document")
+            counted(totals.beyond, "document")
         ));
-    } else if totals.connected < *clusters || totals.largest_connected > *largest {
+    } else if totals.connected < totals.clusters || totals.largest_connected > totals.largest {
         output.remark(&format!(
             "with `--connected`, chains of near documents would join them to {}, the largest with {}",
             counted(totals.connected, "cluster"),

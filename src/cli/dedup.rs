@@ -372,37 +372,21 @@ impl Steps {
 }
 
 fn print_totals(output: &mut Output, totals: &DedupTotals, annotates: bool) {
-    let DedupTotals {
-        records,
-        too_short,
-        rejected,
-        failed,
-        removed,
-        removed_as_equal,
-        removed_as_known,
-        annotated,
-        dropped_unjudged,
-        elapsed,
-        ..
-    } = *totals;
-    let kept = totals.kept();
-    let kept_unjudged = rejected - dropped_unjudged;
-    let seconds = elapsed.as_secs_f64();
     let mut object = json!({
-        "records": records,
-        "kept": kept,
-        "removed": removed,
-        "removed_as_equal": removed_as_equal,
-        "removed_as_known": removed_as_known,
-        "too_short": too_short,
-        "rejected": rejected,
-        "kept_unjudged": kept_unjudged,
-        "dropped_unjudged": dropped_unjudged,
-        "failed_inputs": failed,
-        "seconds": seconds,
+        "records": totals.records,
+        "kept": totals.kept(),
+        "removed": totals.removed,
+        "removed_as_equal": totals.removed_as_equal,
+        "removed_as_known": totals.removed_as_known,
+        "too_short": totals.too_short,
+        "rejected": totals.rejected,
+        "kept_unjudged": totals.rejected - totals.dropped_unjudged,
+        "dropped_unjudged": totals.dropped_unjudged,
+        "failed_inputs": totals.failed,
+        "seconds": totals.elapsed.as_secs_f64(),
     });
     if annotates {
-        object["annotated"] = annotated.into();
+        object["annotated"] = totals.annotated.into();
     }
     output.print_record(&object, &totals_line(totals, annotates));
 }

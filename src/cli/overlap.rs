@@ -166,18 +166,13 @@ impl Asking<'_> {
 
     /// Asks about a document and prints the answer. Returns whether anything of it was found.
     fn ask(&self, asked: &Asked, output: &mut Output) -> Result<bool, Failure> {
-        let Arguments {
-            reading,
-            near,
-            limit,
-            ..
-        } = self.arguments;
+        let arguments = self.arguments;
         let mut query = OverlapQuery::new()
-            .unit(reading.unit())
-            .near(Near::from(near))
-            .limit(*limit);
+            .unit(arguments.reading.unit())
+            .near(Near::from(&arguments.near))
+            .limit(arguments.limit);
         if let Some(key) = &asked.key
-            && !self.arguments.count_own
+            && !arguments.count_own
         {
             query = query.without(&key[..]);
         }
@@ -330,20 +325,16 @@ fn object_of_first(first: &FirstMatch) -> Value {
 /// The share of a document, its units, how many of them it had first, the time of the first, and its key, with tabs
 /// between them.
 fn row(document: &OverlapDocument) -> String {
-    let OverlapDocument {
-        key,
-        units,
-        first_units,
-        ..
-    } = document;
     let share = percent(document.share);
     let time = match Timestamp::from_second(document.seen) {
         Ok(time) => time.to_string(),
         Err(_) => document.seen.to_string(),
     };
     format!(
-        "{share}\t{units}\t{first_units}\t{time}\t{}",
-        printable(key)
+        "{share}\t{}\t{}\t{time}\t{}",
+        document.units,
+        document.first_units,
+        printable(&document.key)
     )
 }
 

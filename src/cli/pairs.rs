@@ -131,38 +131,29 @@ impl Verb for Arguments {
                 ControlFlow::Break(())
             }
         });
-        let PairPrinter {
-            search,
-            sink,
-            reached,
-            behind,
-            pairs,
-            groups,
-            ..
-        } = printer;
-        searched.map_err(|error| sink.explained(error))?;
+        searched.map_err(|error| printer.sink.explained(error))?;
         if let Some(error) = failed {
             return Err(error);
         }
-        if !sink.is_screen() {
+        if !printer.sink.is_screen() {
             // What comes after the last position is found again.
             output.take();
         }
-        if search.end(output)? {
-            let reached = reached.filter(|_| sides != Sides::AndInput);
-            let advice = sink.stop(reached, behind)?;
+        if printer.search.end(output)? {
+            let reached = printer.reached.filter(|_| sides != Sides::AndInput);
+            let advice = printer.sink.stop(reached, printer.behind)?;
             output.complain(&format!("stopped before all pairs were found{advice}"));
             return Err(Error::Interrupted.into());
         }
-        sink.finish(output)?;
+        printer.sink.finish(output)?;
         let groups = match self.groups && other.is_none() {
             true => format!(
                 ", {} of documents with the same fingerprint",
-                counted(groups, "group")
+                counted(printer.groups, "group")
             ),
             false => String::new(),
         };
-        let pairs = counted(pairs, "pair");
+        let pairs = counted(printer.pairs, "pair");
         // If nobody wanted the rest, the numbers are not those of all pairs.
         if !output.is_closed() {
             output.remark(&format!("{pairs}{groups}{goes_on}"));
