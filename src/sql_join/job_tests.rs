@@ -15,6 +15,21 @@ struct Expression<'t> {
     names: &'t Names<'t>,
 }
 
+/// An operator, and what it does.
+type Operator = (&'static str, fn(i64, i64) -> i64);
+
+/// The operators, by how they bind: the last bind tightest.
+const OPERATORS: [&[Operator]; 5] = [
+    &[("OR", |a, b| a | b)],
+    &[
+        ("<=", |a, b| i64::from(a <= b)),
+        ("<>", |a, b| i64::from(a != b)),
+    ],
+    &[("^", |a, b| a ^ b)],
+    &[("&", |a, b| a & b)],
+    &[(">>", |a, b| a >> b)],
+];
+
 fn evaluated(text: &str, names: &Names<'_>) -> i64 {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
@@ -35,7 +50,7 @@ fn evaluated(text: &str, names: &Names<'_>) -> i64 {
         at: 0,
         names,
     };
-    let value = expression.either();
+    let value = expression.value(0);
     assert_eq!(expression.at, expression.words.len(), "{text}");
     value
 }
@@ -52,46 +67,14 @@ impl Expression<'_> {
         takes
     }
 
-    fn either(&mut self) -> i64 {
-        let mut value = self.compared();
-        while self.takes("OR") {
-            value |= self.compared();
-        }
-        value
-    }
-
-    fn compared(&mut self) -> i64 {
-        let value = self.differing();
-        if self.takes("<=") {
-            return i64::from(value <= self.differing());
-        }
-        if self.takes("<>") {
-            i64::from(value != self.differing())
-        } else {
-            value
-        }
-    }
-
-    fn differing(&mut self) -> i64 {
-        let mut value = self.common();
-        while self.takes("^") {
-            value ^= self.common();
-        }
-        value
-    }
-
-    fn common(&mut self) -> i64 {
-        let mut value = self.shifted();
-        while self.takes("&") {
-            value &= self.shifted();
-        }
-        value
-    }
-
-    fn shifted(&mut self) -> i64 {
-        let mut value = self.single();
-        while self.takes(">>") {
-            value >>= self.single();
+    /// The value of operators of this level and of those that bind tighter.
+    fn value(&mut self, level: usize) -> i64 {
+        let Some(operators) = OPERATORS.get(level) else {
+            return self.single();
+        };
+        let mut value = self.value(level + 1);
+        while let Some((_, apply)) = operators.iter().find(|(word, _)| self.takes(word)) {
+            value = apply(value, self.value(level + 1));
         }
         value
     }
@@ -99,7 +82,7 @@ impl Expression<'_> {
     fn arguments<const N: usize>(&mut self) -> [i64; N] {
         assert!(self.takes("("));
         std::array::from_fn(|index| {
-            let value = self.either();
+            let value = self.value(0);
             assert!(self.takes(if index + 1 == N { ")" } else { "," }));
             value
         })
@@ -118,7 +101,7 @@ impl Expression<'_> {
             "xor" => self.arguments::<2>().into_iter().fold(0, |a, b| a ^ b),
             "CAST" => {
                 assert!(self.takes("("));
-                let value = self.either();
+                let value = self.value(0);
                 assert!(self.takes("AS") && self.takes("BIGINT") && self.takes(")"));
                 value
             }
