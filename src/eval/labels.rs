@@ -85,7 +85,6 @@ pub struct Labels {
     pairs: Vec<Labelled>,
     unknown_keys: Vec<(u64, String)>,
     unjudged: usize,
-    has_j4: bool,
 }
 
 /// A labelled pair.
@@ -95,7 +94,7 @@ struct Labelled {
     b: usize,
     /// Whether people call them the same, if they have judged.
     same: Option<bool>,
-    /// The Jaccard similarity of their 4-token shingles, if the file has it.
+    /// The Jaccard similarity of their 4-token shingles, if the file has it. Then it has that of all pairs.
     j4: Option<f64>,
 }
 
@@ -126,7 +125,6 @@ impl Labels {
                     let found = Columns::find(&fields).map_err(|reason| lines.failed(reason))?;
                     let columns = columns.insert(found);
                     if columns.has_header {
-                        labels.has_j4 = columns.j4.is_some();
                         continue;
                     }
                     columns
@@ -204,10 +202,7 @@ impl Labels {
     /// Labels of these pairs with their similarities.
     #[cfg(test)]
     pub(super) fn with_j4(pairs: impl Iterator<Item = (usize, usize, f64)>) -> Self {
-        let mut labels = Self {
-            has_j4: true,
-            ..Self::default()
-        };
+        let mut labels = Self::default();
         for (a, b, j4) in pairs {
             labels.pairs.push(Labelled {
                 a,
@@ -221,14 +216,14 @@ impl Labels {
 
     /// The pairs with their Jaccard similarities. `None` if the file does not give these.
     pub(super) fn similarities(&self) -> Option<Vec<(usize, usize, f64)>> {
-        if !self.has_j4 {
+        if self.pairs.is_empty() {
             return None;
         }
-        let mut given = Vec::new();
-        for pair in &self.pairs {
-            given.extend(pair.j4.map(|similarity| (pair.a, pair.b, similarity)));
-        }
-        Some(given)
+        let given = self
+            .pairs
+            .iter()
+            .map(|pair| Some((pair.a, pair.b, pair.j4?)));
+        given.collect()
     }
 
     /// The pairs that people have judged, if both judgements occur. Otherwise nothing can be told of precision.
