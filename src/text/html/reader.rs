@@ -17,7 +17,7 @@ use super::open_elements::{Element, Gap, Integration, OpenElements};
 use super::pages::Piece;
 use super::references::{self, Within};
 use super::showing::{Hiding, Showing};
-use super::tokenizer::{Attributes, Flag, Tag, Token, Tokenizer, Valued, is_blank};
+use super::tokenizer::{Attributes, Flag, Tag, Token, Tokenizer, is_blank, is_one_of};
 
 names! {
     MAIN = "main", NOSCRIPT = "noscript", TEXT = "text",
@@ -446,7 +446,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             }
             FORM if self.in_form && self.templates == 0 => return,
             FORM => self.in_form |= self.templates == 0,
-            INPUT => self.may_have_frames &= tag.attributes.is_one_of(Valued::Type, &["hidden"]),
+            INPUT => self.may_have_frames &= is_one_of(tag.attributes.kind, &["hidden"]),
             SELECT if self.open.in_scope(SELECT).is_some() => return self.end_in_scope(SELECT),
             SELECT => self.options = 0,
             OPTION => self.options += 1,
@@ -591,7 +591,7 @@ fn letters_of(text: &[u8]) -> usize {
 /// Whether MathML has HTML in this annotation.
 fn annotates_in_html(tag: &Tag<'_>) -> bool {
     let types = ["text/html", "application/xhtml+xml"];
-    tag.attributes.is_one_of(Valued::Encoding, &types)
+    is_one_of(tag.attributes.encoding, &types)
 }
 
 fn is_hidden_by_attribute(element: &Element) -> bool {

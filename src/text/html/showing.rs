@@ -4,7 +4,7 @@ use memchr::memmem;
 
 use super::names::{Name, Space, Trait, Traits, names};
 use super::open_elements::Gap;
-use super::tokenizer::{Attributes, Flag, Tag, Valued};
+use super::tokenizer::{Attributes, Flag, Tag, is_one_of};
 
 names! {
     ANNOTATION = "annotation", ANNOTATION_XML = "annotation-xml", CLIP_PATH = "clippath", DEFS = "defs",
@@ -77,7 +77,7 @@ impl Showing {
             OBJECT => attributes.has(Flag::Data),
             // A shadow root is shown.
             TEMPLATE => {
-                !attributes.is_one_of(Valued::ShadowRoot, &["open", "closed"])
+                !is_one_of(attributes.shadow_root, &["open", "closed"])
                     && !attributes.has(Flag::LateTemplate)
             }
             // Formulas for MathJax.
@@ -102,7 +102,7 @@ impl Showing {
         if tag.name == FONT && attributes.style().is_some_and(|style| has_no_size(&style)) {
             own.displayed &= hiding == Hiding::Off;
         }
-        own.displayed &= tag.name != INPUT || !attributes.is_one_of(Valued::Type, &["hidden"]);
+        own.displayed &= tag.name != INPUT || !is_one_of(attributes.kind, &["hidden"]);
         own
     }
 
@@ -124,8 +124,7 @@ impl Showing {
             ) => own.displayed = false,
             _ => {}
         }
-        own.displayed &=
-            !(space == Space::Svg && tag.attributes.is_one_of(Valued::Display, &["none"]));
+        own.displayed &= space != Space::Svg || !is_one_of(tag.attributes.display, &["none"]);
         own.styled(&tag.attributes, hiding)
     }
 

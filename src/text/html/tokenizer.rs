@@ -505,10 +505,14 @@ pub(super) struct Attributes<'a> {
     /// A bit for each flag.
     flags: u32,
     style: Option<&'a [u8]>,
-    encoding: Option<&'a [u8]>,
-    shadow_root: Option<&'a [u8]>,
-    kind: Option<&'a [u8]>,
-    display: Option<&'a [u8]>,
+    /// Of an annotation in MathML.
+    pub(super) encoding: Option<&'a [u8]>,
+    /// `shadowrootmode`, of a template.
+    pub(super) shadow_root: Option<&'a [u8]>,
+    /// `type`, of an input or a script.
+    pub(super) kind: Option<&'a [u8]>,
+    /// Of an element of SVG.
+    pub(super) display: Option<&'a [u8]>,
     /// Where a text of SVG stands on the page.
     pub(super) y: Option<&'a [u8]>,
 }
@@ -551,19 +555,6 @@ pub(super) enum Flag {
     Selected,
     /// A class of the number of a line of code.
     LineNumber,
-}
-
-/// An attribute whose value is asked for.
-#[derive(Clone, Copy)]
-pub(super) enum Valued {
-    /// `encoding`, of an annotation in MathML.
-    Encoding,
-    /// `shadowrootmode`, of a template.
-    ShadowRoot,
-    /// `type`, of an input.
-    Type,
-    /// `display`, of an element of SVG.
-    Display,
 }
 
 impl<'a> Attributes<'a> {
@@ -630,21 +621,6 @@ impl<'a> Attributes<'a> {
         self.has(Flag::Revealed) || self.has(Flag::RegionRole) && self.has(Flag::Labelled)
     }
 
-    /// Whether an attribute has one of these values.
-    pub(super) fn is_one_of(&self, attribute: Valued, known: &[&str]) -> bool {
-        let value = match attribute {
-            Valued::Encoding => self.encoding,
-            Valued::ShadowRoot => self.shadow_root,
-            Valued::Type => self.kind,
-            Valued::Display => self.display,
-        };
-        let Some(value) = value else { return false };
-        let value = decoded(value);
-        known
-            .iter()
-            .any(|known| value.eq_ignore_ascii_case(known.as_bytes()))
-    }
-
     /// Whether the type is one of these, whatever its parameters say.
     pub(super) fn is_of_type(&self, known: &[&str]) -> bool {
         let kind = decoded(self.kind.unwrap_or_default());
@@ -658,6 +634,14 @@ impl<'a> Attributes<'a> {
     pub(super) fn style(&self) -> Option<Cow<'a, [u8]>> {
         self.style.map(decoded)
     }
+}
+
+/// Whether the value of an attribute is one of these.
+pub(super) fn is_one_of(value: Option<&[u8]>, known: &[&str]) -> bool {
+    let Some(value) = value else { return false };
+    let value = decoded(value);
+    let mut known = known.iter();
+    known.any(|known| value.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 /// Whether an `id` is that of a part of a page that React or Marko send behind the rest, and put into its place:
