@@ -110,33 +110,6 @@ fn features_of_the_caller_count_by_their_weights() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn short_texts_are_not_judged() {
-    for fingerprinter in SCHEMES.map(of) {
-        assert_eq!(fingerprinter.fingerprint(""), None);
-        let words: Vec<&str> = "one two three four five six seven eight"
-            .split(' ')
-            .collect();
-        let shortest = if fingerprinter.scheme() == Scheme::MinwiseShort1 {
-            4
-        } else {
-            8
-        };
-        assert_eq!(fingerprinter.min_tokens(), shortest);
-        assert_eq!(
-            fingerprinter.fingerprint(&words[..shortest - 1].join(" ")),
-            None
-        );
-        assert!(
-            fingerprinter
-                .fingerprint(&words[..shortest].join(" "))
-                .is_some()
-        );
-        assert_eq!(fingerprinter.fingerprint("…!? -- \u{0} \u{fffd}"), None);
-        assert_eq!(fingerprinter.fingerprint_html("<p>"), None);
-    }
-}
-
 /// The order of sentences leaves all pairs of words but a few. How often a sentence is said leaves them all.
 #[test]
 fn order_and_repetition_hardly_count() {

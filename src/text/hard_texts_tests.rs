@@ -223,34 +223,6 @@ fn assert_same(plain: &str, text: &str) {
     }
 }
 
-/// Chance makes such texts alike: bitmaps, genomes, throws of a die.
-#[test]
-fn texts_of_few_symbols_are_not_judged() {
-    for (symbols, length) in [("01", 1_000), ("acgt", 600), ("123456", 2_000)] {
-        let mut state = 11u64;
-        let text: String = std::iter::repeat_with(|| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            symbols
-                .chars()
-                .nth((state >> 33) as usize % symbols.len())
-                .unwrap_or('0')
-        })
-        .take(length)
-        .flat_map(|symbol| [symbol, ' '])
-        .collect();
-        for fingerprinter in fingerprinters() {
-            assert_eq!(
-                fingerprinter.fingerprint(&text),
-                None,
-                "{}: {symbols}",
-                fingerprinter.scheme()
-            );
-        }
-    }
-}
-
 /// The bytes of the longest texts: as many as a record may have, or fewer where the build is slow, and still fewer
 /// where no real data are at hand.
 fn longest() -> usize {
