@@ -118,7 +118,7 @@ impl Unjudged {
     /// The documents, in their order.
     fn judge(
         &self,
-        fingerprinter: simdb::Result<&simdb::Fingerprinter>,
+        fingerprinter: &simdb::Result<simdb::Fingerprinter>,
     ) -> simdb::Result<Vec<simdb::Document>> {
         let judged = judge_all(&self.contents, fingerprinter, &Stop::default())?;
         let mut judged = self.keys.iter().zip(judged);
@@ -251,7 +251,7 @@ impl Verdicts {
             Inserter::Database(database) => {
                 let handles = database.get().handles();
                 py.detach(|| {
-                    let documents = unjudged.judge(handles.fingerprinter())?;
+                    let documents = unjudged.judge(&handles.fingerprinter)?;
                     let mut txn = handles.database.begin_write()?;
                     let verdicts = txn.insert_batch_if_new(&documents, &self.policy)?;
                     txn.commit()?;
@@ -261,7 +261,7 @@ impl Verdicts {
             Inserter::Client(client) => {
                 let connected = client.get().connected(py)?;
                 py.detach(|| {
-                    let documents = unjudged.judge(connected.fingerprinter())?;
+                    let documents = unjudged.judge(&connected.fingerprinter)?;
                     let verdicts = connected.insert_all(&documents, &self.policy)?;
                     Ok(told(&verdicts, &documents))
                 })

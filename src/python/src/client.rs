@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use simdb::{ClientOptions, Query};
+use simdb::ClientOptions;
 
 use crate::batches::{Inserter, Verdicts, delete_many};
 use crate::content::Content;
@@ -49,15 +49,11 @@ struct State {
 /// A connection of one process.
 pub(crate) struct Connected {
     client: simdb::Client,
-    fingerprinter: simdb::Result<simdb::Fingerprinter>,
+    pub(crate) fingerprinter: simdb::Result<simdb::Fingerprinter>,
     process: u32,
 }
 
 impl Connected {
-    pub(crate) fn fingerprinter(&self) -> simdb::Result<&simdb::Fingerprinter> {
-        self.fingerprinter.as_ref().map_err(Clone::clone)
-    }
-
     /// Stores many documents. If one is out of bounds, none is.
     pub(crate) fn insert_all(
         &self,
@@ -173,15 +169,15 @@ impl Client {
     ) -> PyResult<Ticket> {
         let named = Named::new(py, named)?;
         let key = key_bytes(key)?;
-        let content = Content::take_one(text, named.dict())?;
+        let content = Content::take(text, &named)?;
         let parts = named.take_parts(simdb::Document::new(key, None))?;
         let policy = named.take_policy()?;
         named.end(call)?;
         let connected = self.connected(py)?;
         let submitted = py.detach(|| {
-            let judged = content.judge(connected.fingerprinter())?;
+            let judged = content.judge(&connected.fingerprinter)?;
             let too_short = judged.is_none();
-            let document = with_judged(parts, judged);
+            let document = with_judged(&parts, judged);
             // Out of bounds, it is told here, where it is given.
             connected.client.validate(&document)?;
             Ok((connected.client.submit(&document, &policy)?, too_short))
@@ -338,20 +334,13 @@ impl Client {
         named: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Matches> {
         let named = Named::new(py, named)?;
-        let content = Content::take_one(text, named.dict())?;
+        let content = Content::take(text, &named)?;
         let asked = named.take_query()?;
         named.end("query")?;
         let connected = self.connected(py)?;
-        let matches = py.detach(|| {
-            let Some((fingerprint, sketch)) = content.judge(connected.fingerprinter())? else {
-                return Ok(None);
-            };
-            let query = asked(Query::new(fingerprint).with_sketch(sketch));
-            connected.client.query(&query).map(Some)
-        });
-        Ok(matches
-            .or_raise(py)?
-            .map_or_else(Matches::none, Matches::of))
+        content.matches(py, &connected.fingerprinter, |query| {
+            connected.client.query(&asked(query))
+        })
     }
 
     /// As Database.overlap, with everything that was answered before.
@@ -425,8 +414,7 @@ impl Client {
 
     /// What makes fingerprints that compare with those in the database.
     fn fingerprinter(&self, py: Python<'_>) -> PyResult<Fingerprinter> {
-        let connected = self.connected(py)?;
-        let fingerprinter = connected.fingerprinter().or_raise(py)?;
-        Ok(Fingerprinter(*fingerprinter))
+        let fingerprinter = self.connected(py)?.fingerprinter.clone();
+        fingerprinter.or_raise(py).map(Fingerprinter)
     }
 }

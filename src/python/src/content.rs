@@ -4,10 +4,13 @@ use std::borrow::Cow;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString};
-use simdb::{Fingerprint, Fingerprinter, Sketch};
+use pyo3::types::{PyBytes, PyString};
+use simdb::{Fingerprint, Fingerprinter, Query, Sketch};
 
 use crate::convert::{self, Text};
+use crate::documents::Matches;
+use crate::question::Named;
+use crate::signals::detached;
 
 /// One of the kinds of content that a document may have.
 #[derive(Debug)]
@@ -64,23 +67,14 @@ impl Content {
     /// The names of the arguments of which one gives the content, beside the text.
     const NAMES: [&str; 3] = ["html", "fingerprint", "features"];
 
-    /// The one content among the arguments of a call. Takes it out of `named`. `None` if there is none.
-    pub(crate) fn take(
-        text: Option<&Bound<'_, PyAny>>,
-        named: &Bound<'_, PyDict>,
-    ) -> PyResult<Option<Self>> {
-        let mut content = match text {
-            Some(text) => Some(Self::Text(Text::new(text)?)),
-            None => None,
-        };
+    /// The one content among the arguments of a call. Takes it out of `named`.
+    pub(crate) fn take(text: Option<&Bound<'_, PyAny>>, named: &Named<'_>) -> PyResult<Self> {
+        let text = text.map(Text::new).transpose()?;
+        let mut content = text.map(Self::Text);
         for name in Self::NAMES {
-            let Some(given) = named.get_item(name)? else {
+            let Some(given) = named.take(name)? else {
                 continue;
             };
-            named.del_item(name)?;
-            if given.is_none() {
-                continue;
-            }
             if content.is_some() {
                 let message =
                     "one of text, html, fingerprint and features is wanted, and several are given";
@@ -92,38 +86,42 @@ impl Content {
                 _ => Self::Features(features(&given)?),
             });
         }
-        Ok(content)
-    }
-
-    /// As [`take`](Self::take). No content is an error.
-    pub(crate) fn take_one(
-        text: Option<&Bound<'_, PyAny>>,
-        named: &Bound<'_, PyDict>,
-    ) -> PyResult<Self> {
-        Self::take(text, named)?.ok_or_else(|| {
+        content.ok_or_else(|| {
             PyTypeError::new_err("one of text, html, fingerprint and features is wanted")
         })
     }
 
-    /// The fingerprint and the sketch. A fingerprint that is given has no sketch.
+    /// The fingerprint and the sketch. A fingerprint that is given has no sketch, and needs no fingerprinter.
     pub(crate) fn judge(
         &self,
-        fingerprinter: simdb::Result<&Fingerprinter>,
+        fingerprinter: &simdb::Result<Fingerprinter>,
     ) -> simdb::Result<Judged> {
-        if let Self::Fingerprint(bits) = self {
-            return Ok(Some((Fingerprint::from_bits(*bits), None)));
-        }
-        let fingerprinter = fingerprinter?;
+        let fingerprinter = || fingerprinter.as_ref().map_err(Clone::clone);
         match self {
-            Self::Text(text) => Ok(fingerprinter.fingerprint_and_sketch(text.as_ref())),
+            Self::Fingerprint(bits) => Ok(Some((Fingerprint::from_bits(*bits), None))),
+            Self::Text(text) => Ok(fingerprinter()?.fingerprint_and_sketch(text.as_ref())),
             Self::Page(page) => {
-                Ok(fingerprinter.fingerprint_and_sketch(&page.text(fingerprinter)?))
+                let text = page.text(fingerprinter()?)?;
+                Ok(fingerprinter()?.fingerprint_and_sketch(&text))
             }
-            Self::Features(features) => fingerprinter.fingerprint_and_sketch_features(
+            Self::Features(features) => fingerprinter()?.fingerprint_and_sketch_features(
                 features.iter().map(|(feature, weight)| (feature, *weight)),
             ),
-            Self::Fingerprint(_) => unreachable!("it was given"),
         }
+    }
+
+    /// What `answer` finds that is near. A text that is too short to judge is near to nothing.
+    pub(crate) fn matches(
+        &self,
+        py: Python<'_>,
+        fingerprinter: &simdb::Result<Fingerprinter>,
+        answer: impl FnOnce(Query) -> simdb::Result<simdb::Matches> + Send,
+    ) -> PyResult<Matches> {
+        let matches = detached(py, || match self.judge(fingerprinter)? {
+            Some((fingerprint, sketch)) => answer(Query::new(fingerprint).with_sketch(sketch)),
+            None => Ok(simdb::Matches::default()),
+        })?;
+        Ok(Matches::of(matches))
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
-use simdb::{Cache, CreateOptions, ErrorKind, Query, Writer, WriterOptions};
+use simdb::{Cache, CreateOptions, ErrorKind, Writer, WriterOptions};
 
 use crate::batches::{Inserter, Verdicts, delete_many};
 use crate::content::Content;
@@ -136,26 +136,20 @@ impl Database {
     ) -> PyResult<Ticket> {
         let named = Named::new(py, named)?;
         let key = key_bytes(key)?;
-        let content = Content::take_one(text, named.dict())?;
+        let content = Content::take(text, &named)?;
         let parts = named.take_parts(simdb::Document::new(key, None))?;
         let policy = named.take_policy()?;
         named.end(call)?;
         let submitted = py.detach(|| {
-            let judged = content.judge(self.handles().fingerprinter())?;
+            let judged = content.judge(&self.handles().fingerprinter)?;
             let too_short = judged.is_none();
-            let document = with_judged(parts, judged);
+            let document = with_judged(&parts, judged);
             // Out of bounds, it is told here, where it is given.
             self.handles().database.validate(&document)?;
             Ok((self.writer()?.submit(document, &policy)?, too_short))
         });
         let (ticket, too_short) = submitted.or_raise(py)?;
         Ok(Ticket::new(ticket, too_short))
-    }
-}
-
-impl Handles {
-    pub(crate) fn fingerprinter(&self) -> simdb::Result<&simdb::Fingerprinter> {
-        self.fingerprinter.as_ref().map_err(Clone::clone)
     }
 }
 
@@ -326,19 +320,13 @@ impl Database {
         named: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Matches> {
         let named = Named::new(py, named)?;
-        let content = Content::take_one(text, named.dict())?;
+        let content = Content::take(text, &named)?;
         let asked = named.take_query()?;
         named.end("query")?;
-        let matches = py.detach(|| {
-            let Some((fingerprint, sketch)) = content.judge(self.handles().fingerprinter())? else {
-                return Ok(None);
-            };
-            let query = asked(Query::new(fingerprint).with_sketch(sketch));
-            self.handles().database.snapshot()?.query(&query).map(Some)
-        });
-        Ok(matches
-            .or_raise(py)?
-            .map_or_else(Matches::none, Matches::of))
+        let handles = self.handles();
+        content.matches(py, &handles.fingerprinter, |query| {
+            handles.database.snapshot()?.query(&asked(query))
+        })
     }
 
     /// How much of a text stood elsewhere, in which documents, and where each of its sentences was seen first.
@@ -450,8 +438,8 @@ impl Database {
 
     /// What makes fingerprints that compare with those in the database.
     fn fingerprinter(&self, py: Python<'_>) -> PyResult<Fingerprinter> {
-        let fingerprinter = self.handles().fingerprinter().or_raise(py)?;
-        Ok(Fingerprinter(*fingerprinter))
+        let fingerprinter = self.handles().fingerprinter.clone();
+        fingerprinter.or_raise(py).map(Fingerprinter)
     }
 
     /// What is committed now. Later commits do not change it. Close it soon: space that is freed meanwhile is not used

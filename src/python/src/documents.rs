@@ -314,11 +314,6 @@ impl Matches {
             list: matches.into_iter().map(Match::of).collect(),
         }
     }
-
-    /// Those of a text that is too short to judge.
-    pub(crate) fn none() -> Self {
-        Self::of(simdb::Matches::default())
-    }
 }
 
 #[pymethods]

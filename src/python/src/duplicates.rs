@@ -40,8 +40,7 @@ pub(crate) fn duplicates<'py>(
         return Err(input_error(py, &message, Some(index)));
     }
     let found = stoppable(py, |stop| {
-        let fingerprinter = Fingerprinter::new(Scheme::default())?;
-        let judged = judge_all(&contents, Ok(&fingerprinter), stop)?;
+        let judged = judge_all(&contents, &Fingerprinter::new(Scheme::default()), stop)?;
         let mut kept = vec![None; contents.len()];
         let mut short: HashMap<&str, usize> = HashMap::new();
         let mut documents = Vec::with_capacity(judged.len());

@@ -11,7 +11,7 @@ use crate::convert::{Text, key_bytes};
 use crate::documents::Document;
 use crate::errors::{OrRaise, input_error};
 use crate::question::Named;
-use crate::signals::{Stop, stoppable};
+use crate::signals::{Stop, detached, stoppable};
 
 /// Makes fingerprints. It is small, can be pickled, and needs no database.
 #[pyclass(module = "simdb", frozen)]
@@ -34,7 +34,7 @@ const MOST_BYTES: usize = 8 << 20;
 /// stop.
 pub(crate) fn judge_all(
     contents: &[Content],
-    fingerprinter: simdb::Result<&simdb::Fingerprinter>,
+    fingerprinter: &simdb::Result<simdb::Fingerprinter>,
     stop: &Stop,
 ) -> simdb::Result<Vec<Judged>> {
     let mut judged = Vec::with_capacity(contents.len());
@@ -42,7 +42,7 @@ pub(crate) fn judge_all(
         stop.ensure_wanted()?;
         let rest = &contents[judged.len()..];
         let part = &rest[..length_of_part(rest)];
-        judged.append(&mut judge_part(part, fingerprinter.clone())?);
+        judged.append(&mut judge_part(part, fingerprinter)?);
     }
     Ok(judged)
 }
@@ -63,7 +63,7 @@ fn length_of_part(contents: &[Content]) -> usize {
 
 fn judge_part(
     contents: &[Content],
-    fingerprinter: simdb::Result<&simdb::Fingerprinter>,
+    fingerprinter: &simdb::Result<simdb::Fingerprinter>,
 ) -> simdb::Result<Vec<Judged>> {
     let mut texts = Vec::new();
     for content in contents {
@@ -71,17 +71,17 @@ fn judge_part(
             texts.push(text.as_ref());
         }
     }
-    let mut judged_texts = match (&fingerprinter, texts.is_empty()) {
-        (_, true) => Vec::new(),
-        (Ok(fingerprinter), false) => fingerprinter.fingerprints_and_sketches(&texts),
-        (Err(error), false) => return Err(error.clone()),
+    let mut judged_texts = match fingerprinter {
+        _ if texts.is_empty() => Vec::new(),
+        Ok(fingerprinter) => fingerprinter.fingerprints_and_sketches(&texts),
+        Err(error) => return Err(error.clone()),
     }
     .into_iter();
     let mut judged = Vec::with_capacity(contents.len());
     for content in contents {
         judged.push(match content {
             Content::Text(_) => judged_texts.next().expect("each text is judged"),
-            content => content.judge(fingerprinter.clone())?,
+            content => content.judge(fingerprinter)?,
         });
     }
     Ok(judged)
@@ -130,8 +130,8 @@ impl Fingerprinter {
         texts: &Bound<'_, PyAny>,
     ) -> PyResult<Vec<Option<u64>>> {
         let contents = contents(texts)?;
-        let fingerprinter = self.0.with_sketch_size(SketchSize::None);
-        let judged = stoppable(py, |stop| judge_all(&contents, Ok(&fingerprinter), stop))?;
+        let fingerprinter = Ok(self.0.with_sketch_size(SketchSize::None));
+        let judged = stoppable(py, |stop| judge_all(&contents, &fingerprinter, stop))?;
         let mut fingerprints = Vec::with_capacity(contents.len());
         for judged in judged {
             fingerprints.push(judged.map(|(fingerprint, _)| fingerprint.bits()));
@@ -153,15 +153,15 @@ impl Fingerprinter {
         named: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Document> {
         let named = Named::new(py, named)?;
-        let content = Content::take_one(text, named.dict())?;
+        let content = Content::take(text, &named)?;
         if matches!(content, Content::Fingerprint(_)) {
             let message = "a fingerprint is made here: text, html or features is wanted";
             return Err(PyTypeError::new_err(message));
         }
         let parts = named.take_parts(simdb::Document::new(key_bytes(key)?, None))?;
         named.end("document")?;
-        let judged = py.detach(|| content.judge(Ok(&self.0))).or_raise(py)?;
-        let document = with_judged(parts, judged);
+        let judged = detached(py, || content.judge(&Ok(self.0)))?;
+        let document = with_judged(&parts, judged);
         document.validate().or_raise(py)?;
         Ok(Document::of(document))
     }
@@ -207,7 +207,7 @@ pub(crate) fn of_judged(key: Vec<u8>, judged: Judged) -> simdb::Document {
 }
 
 /// A document with what is known of its content.
-pub(crate) fn with_judged(document: simdb::Document, judged: Judged) -> simdb::Document {
+pub(crate) fn with_judged(document: &simdb::Document, judged: Judged) -> simdb::Document {
     of_judged(document.key().to_vec(), judged)
         .with_seen(document.seen())
         .with_repeats(document.repeats())

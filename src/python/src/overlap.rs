@@ -33,7 +33,7 @@ pub(crate) fn overlap_told_by<'py>(
     tell: impl FnOnce(&str, &OverlapQuery) -> PyResult<simdb::Overlap>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let named = Named::new(py, named)?;
-    let content = Content::take_one(text, named.dict())?;
+    let content = Content::take(text, &named)?;
     let query = take_query(py, &named)?;
     named.end("overlap")?;
     let text = match content {

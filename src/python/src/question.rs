@@ -37,10 +37,6 @@ impl<'py> Named<'py> {
         Ok(Self(copied))
     }
 
-    pub(crate) fn dict(&self) -> &Bound<'py, PyDict> {
-        &self.0
-    }
-
     /// Adds an argument that came by its place.
     pub(crate) fn put<T: IntoPyObject<'py>>(&self, name: &str, given: Option<T>) -> PyResult<()> {
         match given {

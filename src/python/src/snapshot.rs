@@ -12,7 +12,7 @@ use crate::columns::contents;
 use crate::content::Content;
 use crate::convert::key_bytes;
 use crate::documents::{Cluster, Document, Matches, Pair};
-use crate::errors::{Home, OrRaise, closed};
+use crate::errors::{Home, closed};
 use crate::fingerprinter::judge_all;
 use crate::overlap::overlap;
 use crate::question::Named;
@@ -40,10 +40,6 @@ impl Snapshot {
     fn here(&self, py: Python<'_>) -> PyResult<simdb::Snapshot> {
         let snapshot = self.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
         snapshot.clone().ok_or_else(|| closed(py, "snapshot"))
-    }
-
-    fn fingerprinter(&self) -> simdb::Result<&simdb::Fingerprinter> {
-        self.fingerprinter.as_ref().map_err(Clone::clone)
     }
 }
 
@@ -117,20 +113,12 @@ impl Snapshot {
     ) -> PyResult<Matches> {
         let snapshot = self.here(py)?;
         let named = Named::new(py, named)?;
-        let content = Content::take_one(text, named.dict())?;
+        let content = Content::take(text, &named)?;
         let asked = named.take_query()?;
         named.end("query")?;
-        let matches = py.detach(|| {
-            let Some((fingerprint, sketch)) = content.judge(self.fingerprinter())? else {
-                return Ok(None);
-            };
-            snapshot
-                .query(&asked(Query::new(fingerprint).with_sketch(sketch)))
-                .map(Some)
-        });
-        Ok(matches
-            .or_raise(py)?
-            .map_or_else(Matches::none, Matches::of))
+        content.matches(py, &self.fingerprinter, |query| {
+            snapshot.query(&asked(query))
+        })
     }
 
     /// As Database.overlap.
@@ -168,7 +156,7 @@ impl Snapshot {
         named.end("query_many")?;
         let contents = contents(questions)?;
         stoppable(py, |stop| {
-            let judged = judge_all(&contents, self.fingerprinter(), stop)?;
+            let judged = judge_all(&contents, &self.fingerprinter, stop)?;
             let mut queries = Vec::with_capacity(judged.len());
             for (fingerprint, sketch) in judged.iter().flatten() {
                 queries.push(asked(Query::new(*fingerprint).with_sketch(*sketch)));
@@ -176,10 +164,10 @@ impl Snapshot {
             let mut answers = answers_in_parts(&snapshot, &queries, stop)?.into_iter();
             let mut all = Vec::with_capacity(judged.len());
             for judged in judged {
-                all.push(match judged {
-                    Some(_) => Matches::of(answers.next().expect("each query is answered")),
-                    None => Matches::none(),
-                });
+                all.push(Matches::of(match judged {
+                    Some(_) => answers.next().expect("each query is answered"),
+                    None => simdb::Matches::default(),
+                }));
             }
             Ok(all)
         })
