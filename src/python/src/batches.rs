@@ -15,7 +15,7 @@ use crate::content::Content;
 use crate::convert::key_bytes;
 use crate::database::Database;
 use crate::documents::{Document, Verdict};
-use crate::errors::{at, exception, input_error};
+use crate::errors::{at, exception, input_error, lock};
 use crate::fingerprinter::{judge_all, of_judged};
 use crate::signals::{Stop, look};
 
@@ -182,12 +182,6 @@ impl Verdicts {
         })
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
     /// Reads up to a batch. Whether there may be more.
     fn read(
         &self,
@@ -340,13 +334,13 @@ impl Verdicts {
     }
 
     fn __clear__(&self) {
-        let source = std::mem::replace(&mut self.state().source, Source::Ended);
+        let source = std::mem::replace(&mut lock(&self.state).source, Source::Ended);
         drop(source);
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Verdict>> {
         loop {
-            let mut state = self.state();
+            let mut state = lock(&self.state);
             state.has_begun = true;
             if let Some(verdict) = state.verdicts.pop_front() {
                 return Ok(Some(verdict));
@@ -367,7 +361,7 @@ impl Verdicts {
             // What is read may be code of the caller, which may come back here.
             drop(state);
             let done = self.read_and_insert(py, &documents, before);
-            let mut state = self.state();
+            let mut state = lock(&self.state);
             state.source = match &done {
                 Ok((_, true)) => Source::Open(documents),
                 _ => Source::Ended,
@@ -384,7 +378,7 @@ impl Verdicts {
 impl Drop for Verdicts {
     /// Who did not ask for a verdict has stored nothing, and might not expect that.
     fn drop(&mut self) {
-        if self.state().has_begun {
+        if lock(&self.state).has_begun {
             return;
         }
         _ = Python::try_attach(|py| {

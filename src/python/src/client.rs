@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -12,8 +12,8 @@ use simdb::ClientOptions;
 use crate::batches::{Inserter, Verdicts, delete_many};
 use crate::content::Content;
 use crate::convert::{bytes_of_keys, key_bytes};
-use crate::documents::{Document, Matches, Verdict};
-use crate::errors::{OrRaise, closed, input_error};
+use crate::documents::{Document, Matches, Reduced, Verdict, unpickle};
+use crate::errors::{Home, OrRaise, closed, input_error, lock};
 use crate::fingerprinter::{Fingerprinter, with_judged};
 use crate::overlap::overlap_told_by;
 use crate::question::Named;
@@ -50,7 +50,7 @@ struct State {
 pub(crate) struct Connected {
     client: simdb::Client,
     pub(crate) fingerprinter: simdb::Result<simdb::Fingerprinter>,
-    process: u32,
+    home: Home,
 }
 
 impl Connected {
@@ -128,15 +128,15 @@ fn connected(
         Ok(Connected {
             fingerprinter: client.fingerprinter(),
             client,
-            process: std::process::id(),
+            home: Home::here(),
         })
     })
 }
 
 impl Client {
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State> {
         let state = self.state.as_ref().expect("it is not dropped yet");
-        state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(state)
     }
 
     /// The connection of this process.
@@ -147,13 +147,13 @@ impl Client {
         }
         let here = state.connected.clone();
         drop(state);
-        if here.process == std::process::id() {
+        if here.home.is_here() {
             return Ok(here);
         }
         let new = connected(py, &self.path, self.timeout, &self.start)?;
         let mut state = self.state();
         // Another thread may have been faster.
-        if state.connected.process != std::process::id() {
+        if !state.connected.home.is_here() {
             state.connected = Arc::new(new);
         }
         Ok(state.connected.clone())
@@ -228,7 +228,7 @@ impl Client {
         let connected = state.connected.clone();
         let was_closed = std::mem::replace(&mut state.is_closed, true);
         drop(state);
-        if was_closed || connected.process != std::process::id() {
+        if was_closed || !connected.home.is_here() {
             return Ok(());
         }
         detached(py, || connected.client.close())
@@ -251,12 +251,10 @@ impl Client {
     }
 
     /// Where it is unpickled, it connects anew.
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let module = PyModule::import(py, "simdb._simdb")?;
-        let connect = module.getattr("_connect")?;
+    fn __reduce__<'py>(&self, py: Python<'py>) -> Reduced<'py, (OsString, f64, Vec<OsString>)> {
         let path = self.path.clone().into_os_string();
-        let arguments = (path, self.timeout, self.start.clone());
-        Ok((connect, arguments).into_pyobject(py)?.into_any())
+        let parts = (path, self.timeout, self.start.clone());
+        Ok((unpickle(py, "_connect")?, parts))
     }
 
     /// As Database.insert_if_new. If the connection is lost, what was not answered is sent again.

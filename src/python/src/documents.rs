@@ -151,7 +151,7 @@ impl Document {
 }
 
 /// What an object is pickled as: a function of the module, and its arguments.
-type Reduced<'py, T> = PyResult<(Bound<'py, PyAny>, T)>;
+pub(crate) type Reduced<'py, T> = PyResult<(Bound<'py, PyAny>, T)>;
 
 /// What a document is pickled as.
 type Parts<'py> = (
@@ -182,7 +182,7 @@ fn parts<'py>(py: Python<'py>, document: &simdb::Document) -> Parts<'py> {
 }
 
 /// A function of the module that makes an object of its pickled parts.
-fn unpickle<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn unpickle<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     PyModule::import(py, "simdb._simdb")?.getattr(name)
 }
 
@@ -651,11 +651,7 @@ impl Cluster {
 
     #[getter]
     fn duplicates<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let mut keys = Vec::with_capacity(self.keys.len() - 1);
-        for key in &self.keys[1..] {
-            keys.push(key_text(py, key)?);
-        }
-        PyTuple::new(py, keys)
+        texts(py, &self.keys[1..])
     }
 
     fn __len__(&self) -> usize {
@@ -663,11 +659,7 @@ impl Cluster {
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        let mut keys = Vec::with_capacity(self.keys.len());
-        for key in &self.keys {
-            keys.push(key_text(py, key)?);
-        }
-        PyTuple::new(py, keys)?.try_iter()
+        texts(py, &self.keys)?.try_iter()
     }
 
     fn __getitem__<'py>(
@@ -695,6 +687,15 @@ impl Cluster {
             self.keys.len()
         ))
     }
+}
+
+/// The texts of keys.
+fn texts<'py>(py: Python<'py>, keys: &[Vec<u8>]) -> PyResult<Bound<'py, PyTuple>> {
+    let mut texts = Vec::with_capacity(keys.len());
+    for key in keys {
+        texts.push(key_text(py, key)?);
+    }
+    PyTuple::new(py, texts)
 }
 
 fn hash_of(value: &impl Hash) -> u64 {

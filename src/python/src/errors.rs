@@ -2,6 +2,7 @@
 
 use std::error::Error as _;
 use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
@@ -117,6 +118,11 @@ impl Home {
             false => Err(exception(py, &Error::Forked, None)),
         }
     }
+}
+
+/// Locks, also what a thread had locked that has panicked.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A result for Python.

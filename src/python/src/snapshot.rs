@@ -12,7 +12,7 @@ use crate::columns::contents;
 use crate::content::Content;
 use crate::convert::key_bytes;
 use crate::documents::{Cluster, Document, Matches, Pair};
-use crate::errors::{Home, closed};
+use crate::errors::{Home, closed, lock};
 use crate::fingerprinter::judge_all;
 use crate::overlap::overlap;
 use crate::question::Named;
@@ -38,8 +38,8 @@ impl Snapshot {
     }
 
     fn here(&self, py: Python<'_>) -> PyResult<simdb::Snapshot> {
-        let snapshot = self.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
-        snapshot.clone().ok_or_else(|| closed(py, "snapshot"))
+        let snapshot = lock(&self.snapshot).clone();
+        snapshot.ok_or_else(|| closed(py, "snapshot"))
     }
 }
 
@@ -63,11 +63,7 @@ impl Snapshot {
 
     /// Lets go of what was committed then. Iterators that it gave go on. A second call does nothing.
     fn close(&self, py: Python<'_>) {
-        let snapshot = self
-            .snapshot
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let snapshot = lock(&self.snapshot).take();
         py.detach(|| drop(snapshot));
     }
 
@@ -286,13 +282,7 @@ impl Documents {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Document>> {
         self.1.ensure_here(py)?;
-        let next = detached(py, || {
-            self.0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .next()
-                .transpose()
-        });
+        let next = detached(py, || lock(&self.0).next().transpose());
         Ok(next?.map(Document::of))
     }
 }
@@ -314,7 +304,7 @@ impl<T: Send + 'static> Events<T> {
         self.1.ensure_here(py)?;
         loop {
             let next = detached(py, || {
-                let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut found = lock(&self.0);
                 found.as_mut().and_then(Iterator::next).transpose()
             })?;
             match next.map(&wanted) {
@@ -329,7 +319,7 @@ impl<T: Send + 'static> Events<T> {
         if !self.1.is_here() {
             return;
         }
-        py.detach(|| drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take()));
+        py.detach(|| drop(lock(&self.0).take()));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::future::Future as _;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use pyo3::exceptions::PyTimeoutError;
 use pyo3::prelude::*;
 
 use crate::documents::Verdict;
-use crate::errors::{Home, OrRaise};
+use crate::errors::{Home, OrRaise, lock};
 use crate::signals::{LOOK, look};
 
 /// The answer to a submission, which comes later. `await` it in a task, or call `result` in a thread. If it is let go,
@@ -88,7 +88,7 @@ impl Ticket {
     /// The answer, which is there.
     fn given(&self, py: Python<'_>) -> PyResult<Verdict> {
         let state = py.detach(|| {
-            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let state = lock(&self.state);
             match &*state {
                 State::Given(answer) => simdb::Result::clone(answer),
                 State::Open(_) | State::Sent(_) | State::Between => Err(simdb::Error::WriterClosed),
@@ -126,10 +126,7 @@ impl Ticket {
         loop {
             let now = Instant::now();
             let most = end.map_or(LOOK, |end| LOOK.min(end.saturating_duration_since(now)));
-            let is_given = py.detach(|| {
-                let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-                state.wait(most)
-            });
+            let is_given = py.detach(|| lock(&self.state).wait(most));
             if is_given {
                 return self.given(py);
             }
@@ -161,7 +158,7 @@ impl Ticket {
             wakers: wakers.get().0.clone(),
         };
         py.detach(|| {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = lock(&self.state);
             self.waiters.add(waiter);
             state.is_given_or_wakes(&self.waiters.clone().into())
         })
@@ -194,7 +191,7 @@ struct Waiter {
 
 impl Waiter {
     fn wake(self) {
-        let mut answered = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answered = lock(&self.wakers);
         answered.numbers.push(self.number);
         if answered.numbers.len() == 1 {
             // If the socket is full, the loop is about to look. If it is closed, nobody waits.
@@ -209,15 +206,13 @@ struct Waiters(Mutex<Vec<Waiter>>);
 
 impl Waiters {
     fn add(&self, waiter: Waiter) {
-        let mut waiters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waiters.push(waiter);
+        lock(&self.0).push(waiter);
     }
 }
 
 impl Wake for Waiters {
     fn wake(self: Arc<Self>) {
-        let mut waiters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for waiter in waiters.drain(..) {
+        for waiter in lock(&self.0).drain(..) {
             waiter.wake();
         }
     }
@@ -241,7 +236,6 @@ impl Wakers {
 
     /// The numbers of the tickets that have answers since the last call.
     fn take(&self) -> Vec<u64> {
-        let mut answered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut answered.numbers)
+        std::mem::take(&mut lock(&self.0).numbers)
     }
 }
