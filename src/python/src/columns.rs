@@ -18,7 +18,7 @@ use pyo3::types::{PyBytes, PyCapsule, PyIterator, PyString, PyTuple};
 
 use crate::content::Content;
 use crate::convert::{self, Text};
-use crate::errors::{at, input_error};
+use crate::errors::{at, input_error, is_of_caller};
 
 /// A column with all its rows in memory.
 pub(crate) enum Column {
@@ -194,10 +194,7 @@ fn ensure_utf8(py: Python<'_>, array: &ArrayRef) -> PyResult<()> {
         DataType::Dictionary(..) => array.as_any_dictionary().values(),
         _ => array,
     };
-    if !matches!(
-        values.data_type(),
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
-    ) {
+    if !values.data_type().is_string() {
         return Ok(());
     }
     let valid = values.to_data().validate_full();
@@ -220,19 +217,11 @@ pub(crate) fn text_at(array: &ArrayRef, at: usize) -> &str {
 fn without_dictionary(py: Python<'_>, array: ArrayRef) -> PyResult<ArrayRef> {
     ensure_utf8(py, &array)?;
     match array.data_type() {
-        DataType::Utf8
-        | DataType::LargeUtf8
-        | DataType::Utf8View
-        | DataType::Binary
-        | DataType::LargeBinary
-        | DataType::BinaryView
-        | DataType::UInt64 => Ok(array),
-        DataType::Dictionary(_, values)
-            if matches!(
-                **values,
-                DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
-            ) =>
-        {
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::UInt64 => {
+            Ok(array)
+        }
+        kind if kind.is_string() => Ok(array),
+        DataType::Dictionary(_, values) if values.is_string() => {
             let dictionary = array.as_any_dictionary();
             let values = dictionary.values();
             // Where there are no values, all rows are null.
@@ -363,8 +352,8 @@ pub(crate) fn content(item: &Bound<'_, PyAny>, index: usize) -> PyResult<Content
     let py = item.py();
     let wanted = "a text (str) or a fingerprint (int) is wanted";
     let bits = convert::fingerprint(item).map_err(|error| {
-        let is_of_caller = error.traceback(py).is_some();
-        let error = match !is_of_caller && error.is_instance_of::<PyTypeError>(py) {
+        let is_type = error.is_instance_of::<PyTypeError>(py);
+        let error = match is_type && !is_of_caller(py, &error) {
             true => convert::wrong_type(wanted, item),
             false => error,
         };

@@ -8,7 +8,7 @@ use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyBytes, PyDelta, PyFloat, PyInt, PyString};
 
 use crate::columns::text_at;
-use crate::errors::{at, input_error, not_taken};
+use crate::errors::{at, input_error, is_of_caller, not_taken};
 
 /// The bytes of a key: those of a text, where bytes that are no text stand as `os.fsdecode` gives them.
 pub(crate) fn key_bytes(key: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
@@ -115,14 +115,15 @@ pub(crate) fn seconds(time: &Bound<'_, PyAny>) -> PyResult<i64> {
         }
         time.call_method0(intern!(py, "timestamp"))?.extract()?
     } else {
-        let wanted = "a time is a number of Unix seconds or a datetime";
-        return time
-            .extract()
-            .map_err(|error: PyErr| match refusal(py, &error) {
-                Refusal::OfCaller => error,
-                Refusal::TooLarge => too_many_seconds(py),
-                Refusal::Other => wrong_type(wanted, time),
-            });
+        return time.extract().map_err(|error: PyErr| {
+            if is_of_caller(py, &error) {
+                error
+            } else if error.is_instance_of::<PyOverflowError>(py) {
+                too_many_seconds(py)
+            } else {
+                wrong_type("a time is a number of Unix seconds or a datetime", time)
+            }
+        });
     };
     if !number.is_finite() {
         return Err(input_error(py, &format!("{number} is no time"), None));
@@ -160,39 +161,23 @@ fn number_of_rank(number: &Bound<'_, PyAny>) -> PyResult<i64> {
     let wanted = "a rank is made of whole numbers of 64 bits";
     number
         .extract()
-        .map_err(|error: PyErr| match refusal(py, &error) {
-            Refusal::OfCaller => error,
-            Refusal::TooLarge | Refusal::Other => input_error(py, wanted, None),
+        .map_err(|error: PyErr| match is_of_caller(py, &error) {
+            true => error,
+            false => input_error(py, wanted, None),
         })
-}
-
-/// Why Python does not give a number.
-enum Refusal {
-    /// Code of the caller has raised, such as an `__index__`. That has a trace.
-    OfCaller,
-    TooLarge,
-    Other,
-}
-
-fn refusal(py: Python<'_>, error: &PyErr) -> Refusal {
-    if error.traceback(py).is_some() {
-        Refusal::OfCaller
-    } else if error.is_instance_of::<PyOverflowError>(py) {
-        Refusal::TooLarge
-    } else {
-        Refusal::Other
-    }
 }
 
 /// The bits of a fingerprint.
 pub(crate) fn fingerprint(bits: &Bound<'_, PyAny>) -> PyResult<u64> {
     let py = bits.py();
     let wanted = "a fingerprint is a number of 64 bits, from 0 to 2**64 - 1";
-    bits.extract()
-        .map_err(|error: PyErr| match refusal(py, &error) {
-            Refusal::TooLarge => input_error(py, wanted, None),
-            Refusal::OfCaller | Refusal::Other => error,
-        })
+    bits.extract().map_err(|error: PyErr| {
+        let is_too_large = error.is_instance_of::<PyOverflowError>(py);
+        match is_too_large && !is_of_caller(py, &error) {
+            true => input_error(py, wanted, None),
+            false => error,
+        }
+    })
 }
 
 /// A `TypeError` that names the type that was given.

@@ -63,11 +63,15 @@ pub(crate) fn input_error(py: Python<'_>, message: &str, index: Option<usize>) -
     raised(py, "InputError", (message, index))
 }
 
+/// Whether code of the caller has raised it, such as an `__index__`. That has a trace.
+pub(crate) fn is_of_caller(py: Python<'_>, error: &PyErr) -> bool {
+    error.traceback(py).is_some()
+}
+
 /// The same exception, with the index of the item among many that it is about, if it says that something cannot be used
 /// and does not say which. That of another type than is wanted has it in its message.
 pub(crate) fn at(py: Python<'_>, error: PyErr, index: usize) -> PyErr {
-    // Code of the caller, which has a trace, may raise such an error too.
-    if error.is_instance_of::<PyTypeError>(py) && error.traceback(py).is_none() {
+    if error.is_instance_of::<PyTypeError>(py) && !is_of_caller(py, &error) {
         return PyTypeError::new_err(format!("item {index}: {}", error.value(py)));
     }
     let is_input = class(py, "InputError").is_ok_and(|class| error.is_instance(py, &class));
@@ -82,9 +86,9 @@ pub(crate) fn at(py: Python<'_>, error: PyErr, index: usize) -> PyErr {
 }
 
 /// The exception for what was given and cannot be taken, from that of Python, which does not say what it was given for.
-/// What code of the caller has raised meanwhile, such as an `__index__`, stays as it is: it has a trace.
+/// What code of the caller has raised meanwhile stays as it is.
 pub(crate) fn not_taken(py: Python<'_>, what: &str, error: PyErr) -> PyErr {
-    if error.traceback(py).is_some() {
+    if is_of_caller(py, &error) {
         return error;
     }
     let message = format!("{what}: {}", error.value(py));
