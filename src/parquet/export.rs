@@ -4,22 +4,22 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow_array::ArrayRef;
 use arrow_array::builder::{
     BinaryBuilder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
 };
-use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
-use super::output::{Output, existing, write_failed};
+use super::output::Output;
 use super::schema::{Column, Header};
 use crate::database::Snapshot;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::files::{Existing, are_same_file};
+use crate::files::are_same_file;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{Sketch, SketchSize};
 
@@ -75,7 +75,7 @@ const BYTES_TOGETHER: usize = 8 << 20;
 pub struct Export<'s> {
     snapshot: &'s Snapshot,
     payloads: bool,
-    existing: Existing,
+    replace: bool,
 }
 
 /// What was exported.
@@ -98,7 +98,7 @@ impl<'s> Export<'s> {
         Self {
             snapshot,
             payloads: false,
-            existing: Existing::Refuse,
+            replace: false,
         }
     }
 
@@ -112,7 +112,7 @@ impl<'s> Export<'s> {
     /// Whether the new file may take the place of an old one. Default: false; then an old one is an error.
     #[must_use]
     pub fn replace(mut self, replace: bool) -> Self {
-        self.existing = existing(replace);
+        self.replace = replace;
         self
     }
 
@@ -166,7 +166,7 @@ impl<'s> Export<'s> {
         header: &Header,
         progress: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<Written> {
-        let mut output = Output::create(path, self.existing, shape.schema(), properties(header))?;
+        let mut output = Output::create(path, self.replace, shape.schema(), properties(header))?;
         let mut columns = Columns::new(shape);
         let mut documents = 0u64;
         let mut left_out = 0;
@@ -180,13 +180,11 @@ impl<'s> Export<'s> {
             documents += 1;
             left_out += u64::from(!self.payloads && !document.payload().is_empty());
             if columns.are_full() {
-                let batch = columns.take();
-                output.write(&batch.map_err(write_failed(path))?)?;
+                output.write(columns.take())?;
                 progress(documents)?;
             }
         }
-        let batch = columns.take();
-        output.write(&batch.map_err(write_failed(path))?)?;
+        output.write(columns.take())?;
         let bytes = output.keep()?;
         Ok(Written::Whole(Exported {
             documents,
@@ -366,8 +364,8 @@ impl Columns {
         self.rows += 1;
     }
 
-    /// The documents as a batch, in the order of the schema. None are left.
-    fn take(&mut self) -> Result<RecordBatch, arrow_schema::ArrowError> {
+    /// The columns in the order of the schema. No documents are left.
+    fn take(&mut self) -> Vec<ArrayRef> {
         self.rows = 0;
         self.bytes = 0;
         let key: ArrayRef = match self.shape.binary_keys {
@@ -401,7 +399,7 @@ impl Columns {
         if self.shape.payloads {
             columns.push(Arc::new(self.payload.finish()));
         }
-        RecordBatch::try_new(self.shape.schema(), columns)
+        columns
     }
 }
 

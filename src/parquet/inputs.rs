@@ -2,6 +2,7 @@
 //! Columns are read as the types that are needed, whatever whole numbers, bytes and times another program has written.
 
 use std::fs::File;
+use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -144,6 +145,15 @@ fn metadata_of(path: &Path, file: &File) -> Result<Arc<ParquetMetaData>> {
         read.join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
+}
+
+/// Whether a file on the disk begins as Parquet does. It is as if nothing had been read.
+pub(crate) fn is_parquet(file: &mut File) -> io::Result<bool> {
+    const MAGIC: &[u8] = b"PAR1";
+    let mut beginning = Vec::new();
+    Read::take(&mut *file, MAGIC.len() as u64).read_to_end(&mut beginning)?;
+    file.seek(SeekFrom::Start(0))?;
+    Ok(beginning == MAGIC)
 }
 
 /// The length of the footer, as the end of the file tells. 0 if it does not.

@@ -47,6 +47,7 @@ pub use pair_file::{KeyColumns, PairFile};
 #[cfg(feature = "ingest")]
 pub(crate) use {
     group_columns::GroupRow,
+    inputs::is_parquet,
     row_copy::{RowCopy, RowFate, ensure_copyable},
-    row_lines::{IN_BASE64, RowLines, Use, is_parquet},
+    row_lines::{IN_BASE64, RowLines, Use},
 };

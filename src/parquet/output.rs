@@ -1,10 +1,10 @@
 //! Output: a Parquet file that gets its name when it is whole and durable.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
@@ -12,17 +12,9 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
+use super::inputs::is_parquet;
 use crate::error::{Error, Result};
 use crate::files::{Existing, NewFile, already_exists, directory_of, open_if_file};
-
-/// What is done with a file that stands there, as callers say it.
-pub(super) fn existing(replace: bool) -> Existing {
-    if replace {
-        Existing::Replace
-    } else {
-        Existing::Refuse
-    }
-}
 
 /// How files of pairs and of clusters are written.
 pub(super) fn properties_of_pairs() -> WriterProperties {
@@ -40,18 +32,20 @@ pub(super) struct Output {
     existing: Existing,
     file: NewFile,
     writer: ArrowWriter<File>,
+    schema: SchemaRef,
 }
 
 impl Output {
+    /// Begins a file. `replace` says whether it may take the place of an old one.
     pub(super) fn create(
         path: &Path,
-        existing: Existing,
+        replace: bool,
         schema: SchemaRef,
         properties: WriterProperties,
     ) -> Result<Self> {
         // What is no Parquet is seen before the work.
-        let may_stand = is_parquet(path) || path.symlink_metadata().is_err();
-        if existing == Existing::Refuse && !may_stand {
+        let may_stand = path.symlink_metadata().is_err() || is_parquet_at(path);
+        if !replace && !may_stand {
             return Err(already_exists(path));
         }
         // The caller's progress may change the directory of the process.
@@ -59,30 +53,33 @@ impl Output {
         if path.is_dir() {
             return Err(Error::io(&path)(io::ErrorKind::IsADirectory.into()));
         }
-        let (path, file) = match existing {
-            Existing::Replace => NewFile::in_place_of(&path)?,
-            Existing::Refuse => {
-                let file = NewFile::create(directory_of(&path)?)?;
-                (path, file)
-            }
+        let (existing, (path, file)) = if replace {
+            (Existing::Replace, NewFile::in_place_of(&path)?)
+        } else {
+            let file = NewFile::create(directory_of(&path)?)?;
+            (Existing::Refuse, (path, file))
         };
         // The schema of Arrow would only repeat that of Parquet.
         let options = ArrowWriterOptions::new()
             .with_properties(properties)
             .with_skip_arrow_metadata(true);
         let second = file.file.try_clone().map_err(Error::io(&path))?;
-        let writer = ArrowWriter::try_new_with_options(second, schema, options);
+        let writer = ArrowWriter::try_new_with_options(second, schema.clone(), options);
         let writer = writer.map_err(write_failed(&path))?;
         Ok(Self {
             path,
             existing,
             file,
             writer,
+            schema,
         })
     }
 
-    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.writer.write(batch).map_err(write_failed(&self.path))
+    /// Writes some rows, by their columns in the order of the schema.
+    pub(super) fn write(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
+        let batch = RecordBatch::try_new(self.schema.clone(), columns);
+        let batch = batch.map_err(write_failed(&self.path))?;
+        self.writer.write(&batch).map_err(write_failed(&self.path))
     }
 
     /// Ends the file, makes it durable and gives it its name. Returns its length.
@@ -92,6 +89,7 @@ impl Output {
             existing,
             file,
             mut writer,
+            ..
         } = self;
         writer.finish().map_err(write_failed(&path))?;
         drop(writer);
@@ -101,13 +99,11 @@ impl Output {
     }
 }
 
-/// Whether a file begins as Parquet does.
-fn is_parquet(path: &Path) -> bool {
-    let mut magic = [0; 4];
+fn is_parquet_at(path: &Path) -> bool {
     let Ok(Some(mut file)) = open_if_file(path) else {
         return false;
     };
-    file.read_exact(&mut magic).is_ok() && magic == *b"PAR1"
+    is_parquet(&mut file).unwrap_or(false)
 }
 
 /// The error of a file that cannot be written: `map_err(write_failed(path))`.

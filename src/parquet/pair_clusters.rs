@@ -12,7 +12,7 @@ use parquet::arrow::ProjectionMask;
 use super::inputs::{
     Batches, Kind, bad_input, ensure_types, files_of, fingerprint, number, open, refused,
 };
-use super::output::{Output, existing, properties_of_pairs, write_failed};
+use super::output::{Output, properties_of_pairs};
 use crate::database::{GivenClusters, GivenPairs};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -229,10 +229,8 @@ impl FoundClusters {
     /// [`Error::AlreadyExists`] if there is another file and it may not be replaced, [`Error::Io`] if none can be
     /// written.
     pub fn write(&self, path: impl AsRef<Path>, replace: bool) -> Result<u64> {
-        let path = path.as_ref();
         let properties = properties_of_pairs();
-        let schema = schema();
-        let mut output = Output::create(path, existing(replace), schema.clone(), properties)?;
+        let mut output = Output::create(path.as_ref(), replace, schema(), properties)?;
         let mut columns = Columns::default();
         let mut rows = 0;
         for (number, cluster) in (1..).zip(self.0.iter()) {
@@ -242,11 +240,11 @@ impl FoundClusters {
             for fingerprint in cluster {
                 rows += 1;
                 if columns.push(number, fingerprint, survivor) == TOGETHER {
-                    output.write(&columns.finish(&schema, path)?)?;
+                    output.write(columns.finish())?;
                 }
             }
         }
-        output.write(&columns.finish(&schema, path)?)?;
+        output.write(columns.finish())?;
         output.keep()?;
         Ok(rows)
     }
@@ -278,14 +276,14 @@ impl Columns {
         self.rows
     }
 
-    fn finish(&mut self, schema: &SchemaRef, path: &Path) -> Result<RecordBatch> {
+    fn finish(&mut self) -> Vec<ArrayRef> {
         self.rows = 0;
         let mut columns: Vec<ArrayRef> = Vec::new();
         for column in &mut self.numbers {
             columns.push(Arc::new(column.finish()));
         }
         columns.push(Arc::new(self.distance.finish()));
-        RecordBatch::try_new(schema.clone(), columns).map_err(write_failed(path))
+        columns
     }
 }
 

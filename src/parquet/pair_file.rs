@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::builder::{BinaryBuilder, Float64Builder, Int32Builder, Int64Builder};
-use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::inputs::refused;
-use super::output::{Output, existing, properties_of_pairs, write_failed};
+use super::output::{Output, properties_of_pairs, write_failed};
 use crate::database::{FingerprintGroup, Pair};
 use crate::error::Result;
 
@@ -129,7 +129,7 @@ impl PairFile {
     /// replaced, [`Error::Io`](crate::Error::Io) if none can be written there.
     pub fn create(path: impl AsRef<Path>, keys: KeyColumns, replace: bool) -> Result<Self> {
         let path = path.as_ref();
-        let output = Output::create(path, existing(replace), schema(keys), properties_of_pairs())?;
+        let output = Output::create(path, replace, schema(keys), properties_of_pairs())?;
         Ok(Self {
             output,
             path: path.to_owned(),
@@ -221,9 +221,7 @@ impl PairFile {
             });
         }
         columns.push(Arc::new(self.similarity.finish()));
-        let schema = schema(self.key_columns);
-        let batch = RecordBatch::try_new(schema, columns).map_err(write_failed(&self.path))?;
-        self.output.write(&batch)
+        self.output.write(columns)
     }
 
     /// Ends the file, makes it durable and gives it its name. Returns the number of rows. If a file of the same bytes

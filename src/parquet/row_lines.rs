@@ -1,7 +1,6 @@
 //! Rows of a Parquet file as lines of JSON, as which they are ingested.
 
-use std::fs::File;
-use std::io::{self, Read, Seek as _, SeekFrom, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use arrow_array::cast::AsArray as _;
@@ -18,8 +17,6 @@ use super::inputs::{
 };
 use crate::error::{Error, Result};
 
-/// How every Parquet file begins.
-const MAGIC: &[u8] = b"PAR1";
 /// The most rows that are read together.
 const TOGETHER: usize = 64;
 /// Stands behind the name of a field whose value is bytes in base64, since they are not UTF-8. No column has such a
@@ -495,12 +492,4 @@ impl Read for RowLines {
         self.used += length;
         Ok(length)
     }
-}
-
-/// Whether a file on the disk is a Parquet file.
-pub(crate) fn is_parquet(file: &mut File) -> io::Result<bool> {
-    let mut beginning = Vec::new();
-    Read::take(&mut *file, MAGIC.len() as u64).read_to_end(&mut beginning)?;
-    file.seek(SeekFrom::Start(0))?;
-    Ok(beginning == MAGIC)
 }
