@@ -12,10 +12,12 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::schema::types::ColumnPath;
 
 use super::output::Output;
-use super::schema::{Column, Header};
+use super::schema::{
+    FINGERPRINT, Header, ID, KEY, PAYLOAD, RANKS, REPEATS, SCOPE, SEEN, SEEN_SECONDS, SHINGLES,
+    SKETCH,
+};
 use crate::database::Snapshot;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -251,36 +253,31 @@ impl Shape {
             DataType::Utf8
         };
         let mut fields = vec![
-            Field::new(Column::Id.name(), DataType::Int64, false),
-            Field::new(Column::Key.name(), key, false),
-            Field::new(Column::Fingerprint.name(), DataType::Int64, true),
+            Field::new(ID, DataType::Int64, false),
+            Field::new(KEY, key, false),
+            Field::new(FINGERPRINT, DataType::Int64, true),
         ];
         if self.sketches {
-            fields.push(Field::new(Column::Sketch.name(), DataType::Binary, true));
-            fields.push(Field::new(Column::Shingles.name(), DataType::Int64, true));
+            fields.push(Field::new(SKETCH, DataType::Binary, true));
+            fields.push(Field::new(SHINGLES, DataType::Int64, true));
         }
-        fields.push(Field::new(Column::Scope.name(), DataType::Utf8, false));
+        fields.push(Field::new(SCOPE, DataType::Utf8, false));
         fields.push(Field::new(
-            Column::Seen.name(),
+            SEEN,
             DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
             true,
         ));
         if self.far_times {
-            fields.push(Field::new(
-                Column::SeenSeconds.name(),
-                DataType::Int64,
-                true,
-            ));
+            fields.push(Field::new(SEEN_SECONDS, DataType::Int64, true));
         }
         if self.repeats {
-            let name = Column::Repeats.name();
-            fields.push(Field::new(name, DataType::Int64, false));
+            fields.push(Field::new(REPEATS, DataType::Int64, false));
         }
-        for rank in &Column::RANKS[..self.ranks] {
-            fields.push(Field::new(rank.name(), DataType::Int64, true));
+        for rank in &RANKS[..self.ranks] {
+            fields.push(Field::new(*rank, DataType::Int64, true));
         }
         if self.payloads {
-            fields.push(Field::new(Column::Payload.name(), DataType::Binary, false));
+            fields.push(Field::new(PAYLOAD, DataType::Binary, false));
         }
         Arc::new(Schema::new(fields))
     }
@@ -419,27 +416,23 @@ fn properties(header: &Header) -> WriterProperties {
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_dictionary_enabled(false)
-        .set_column_dictionary_enabled(path(Column::Scope), true)
+        .set_column_dictionary_enabled(SCOPE.into(), true)
         // Ids and most times grow from row to row.
-        .set_column_encoding(path(Column::Id), Encoding::DELTA_BINARY_PACKED)
-        .set_column_encoding(path(Column::Seen), Encoding::DELTA_BINARY_PACKED)
-        .set_column_encoding(path(Column::Shingles), Encoding::DELTA_BINARY_PACKED)
+        .set_column_encoding(ID.into(), Encoding::DELTA_BINARY_PACKED)
+        .set_column_encoding(SEEN.into(), Encoding::DELTA_BINARY_PACKED)
+        .set_column_encoding(SHINGLES.into(), Encoding::DELTA_BINARY_PACKED)
         // Fingerprints and sketches are as random as can be.
-        .set_column_compression(path(Column::Fingerprint), Compression::UNCOMPRESSED)
-        .set_column_compression(path(Column::Sketch), Compression::UNCOMPRESSED)
+        .set_column_compression(FINGERPRINT.into(), Compression::UNCOMPRESSED)
+        .set_column_compression(SKETCH.into(), Compression::UNCOMPRESSED)
         // A range of rows is looked up by the id.
-        .set_column_statistics_enabled(path(Column::Id), EnabledStatistics::Page);
-    for column in [Column::Sketch, Column::Payload] {
+        .set_column_statistics_enabled(ID.into(), EnabledStatistics::Page);
+    for column in [SKETCH, PAYLOAD] {
         properties =
-            properties.set_column_statistics_enabled(path(column), EnabledStatistics::None);
+            properties.set_column_statistics_enabled(column.into(), EnabledStatistics::None);
     }
     // Keys and fingerprints are in no order, so only a filter tells in which groups they are not.
-    for column in [Column::Key, Column::Fingerprint] {
-        properties = properties.set_column_bloom_filter_max_ndv(path(column), GROUP_ROWS as u64);
+    for column in [KEY, FINGERPRINT] {
+        properties = properties.set_column_bloom_filter_max_ndv(column.into(), GROUP_ROWS as u64);
     }
     properties.build()
-}
-
-fn path(column: Column) -> ColumnPath {
-    ColumnPath::from(column.name())
 }

@@ -10,7 +10,9 @@ use super::inputs::{
     Batches, Kind, bad_input, bytes, ensure_types, files_of, fingerprint, names_of, number, open,
     refused, rows_together, seconds,
 };
-use super::schema::{Column, Header};
+use super::schema::{
+    FINGERPRINT, Header, KEY, PAYLOAD, RANKS, REPEATS, SCOPE, SEEN, SEEN_SECONDS, SHINGLES, SKETCH,
+};
 use crate::database::CreateOptions;
 use crate::document::Document;
 use crate::error::Result;
@@ -18,20 +20,20 @@ use crate::sketch::{Sketch, SketchSize};
 use crate::text::Scheme;
 
 /// The columns that are read, and what is in them.
-const COLUMNS: [(Column, Kind); 13] = [
-    (Column::Key, Kind::Bytes),
-    (Column::Fingerprint, Kind::Bits),
-    (Column::Sketch, Kind::Bytes),
-    (Column::Shingles, Kind::Number),
-    (Column::Seen, Kind::Time),
-    (Column::SeenSeconds, Kind::Number),
-    (Column::Repeats, Kind::Number),
-    (Column::Scope, Kind::Bytes),
-    (Column::Rank1, Kind::Number),
-    (Column::Rank2, Kind::Number),
-    (Column::Rank3, Kind::Number),
-    (Column::Rank4, Kind::Number),
-    (Column::Payload, Kind::Bytes),
+const COLUMNS: [(&str, Kind); 13] = [
+    (KEY, Kind::Bytes),
+    (FINGERPRINT, Kind::Bits),
+    (SKETCH, Kind::Bytes),
+    (SHINGLES, Kind::Number),
+    (SEEN, Kind::Time),
+    (SEEN_SECONDS, Kind::Number),
+    (REPEATS, Kind::Number),
+    (SCOPE, Kind::Bytes),
+    (RANKS[0], Kind::Number),
+    (RANKS[1], Kind::Number),
+    (RANKS[2], Kind::Number),
+    (RANKS[3], Kind::Number),
+    (PAYLOAD, Kind::Bytes),
 ];
 
 /// The most rows that are read together.
@@ -137,22 +139,15 @@ impl Import {
 
     fn add(&mut self, path: &Path) -> Result<()> {
         let builder = open(path)?;
-        for name in [Column::Key.name(), Column::Fingerprint.name()] {
+        for name in [KEY, FINGERPRINT] {
             if builder.schema().field_with_name(name).is_err() {
                 let names = names_of(builder.schema());
                 let reason = format!("it has no column `{name}`; it has {names}");
                 return Err(bad_input(path, reason));
             }
         }
-        ensure_types(
-            builder.schema(),
-            &COLUMNS.map(|(column, kind)| (column.name(), kind)),
-        )
-        .map_err(refused(path))?;
-        self.has_sketches |= builder
-            .schema()
-            .field_with_name(Column::Sketch.name())
-            .is_ok();
+        ensure_types(builder.schema(), &COLUMNS).map_err(refused(path))?;
+        self.has_sketches |= builder.schema().field_with_name(SKETCH).is_ok();
         let metadata = builder.metadata().file_metadata();
         self.rows += u64::try_from(metadata.num_rows()).unwrap_or(0);
         let texts = metadata.key_value_metadata().map_or(&[][..], Vec::as_slice);
@@ -262,10 +257,7 @@ struct Reading {
 impl Reading {
     fn open(file: ImportFile) -> Result<Self> {
         let builder = open(&file.path)?;
-        let mask = ProjectionMask::columns(
-            builder.parquet_schema(),
-            COLUMNS.map(|(column, _)| column.name()),
-        );
+        let mask = ProjectionMask::columns(builder.parquet_schema(), COLUMNS.map(|(name, _)| name));
         let together = rows_together(builder.metadata(), TOGETHER);
         let batches = Batches::new(
             &file.path,
@@ -328,15 +320,14 @@ impl Iterator for ImportedDocuments {
 /// The scope of all documents of a file in a directory that was given, by the names of the directories in it. The other
 /// columns are refused there: they would be lost.
 fn scope_of(root: &Path, file: &Path) -> Result<Option<String>, String> {
-    for (column, _) in COLUMNS {
-        let name = column.name();
-        if column != Column::Scope && value_of(name, root, file)?.is_some() {
+    for (name, _) in COLUMNS {
+        if name != SCOPE && value_of(name, root, file)?.is_some() {
             return Err(format!(
                 "`{name}` is in the name of its directory, where only `scope` is read: write it as a column"
             ));
         }
     }
-    Ok(value_of(Column::Scope.name(), root, file)?.map(Option::unwrap_or_default))
+    value_of(SCOPE, root, file)
 }
 
 /// The document of a row, or what is wrong with it. `scope` is that of its file, if it has one.
@@ -346,12 +337,11 @@ fn document(
     scope: Option<&str>,
     stored_in: Option<(Scheme, SketchSize)>,
 ) -> Result<Document, String> {
-    let key =
-        bytes(batch, Column::Key.name(), row).ok_or("its key is null; a document needs a key")?;
-    let fingerprint = fingerprint(batch, Column::Fingerprint.name(), row);
+    let key = bytes(batch, KEY, row).ok_or("its key is null; a document needs a key")?;
+    let fingerprint = fingerprint(batch, FINGERPRINT, row);
     let scope = match scope {
         Some(scope) => Ok(scope),
-        None => std::str::from_utf8(bytes(batch, Column::Scope.name(), row).unwrap_or_default()),
+        None => std::str::from_utf8(bytes(batch, SCOPE, row).unwrap_or_default()),
     };
     let scope = scope.map_err(|_| "its scope is not UTF-8")?;
     let document = Document::new(key, fingerprint)
@@ -359,9 +349,9 @@ fn document(
         .with_repeats(repeats(batch, row)?)
         .with_rank(rank(batch, row)?)
         .with_scope(scope)
-        .with_payload(bytes(batch, Column::Payload.name(), row).unwrap_or_default());
-    let seen = match seconds(batch, Column::Seen.name(), row) {
-        None => number(batch, Column::SeenSeconds.name(), row)?,
+        .with_payload(bytes(batch, PAYLOAD, row).unwrap_or_default());
+    let seen = match seconds(batch, SEEN, row) {
+        None => number(batch, SEEN_SECONDS, row)?,
         seen => seen,
     };
     let document = match seen {
@@ -377,11 +367,11 @@ fn document(
 }
 
 fn sketch(batch: &RecordBatch, row: usize) -> Result<Option<Sketch>, String> {
-    let Some(bytes) = bytes(batch, Column::Sketch.name(), row) else {
+    let Some(bytes) = bytes(batch, SKETCH, row) else {
         return Ok(None);
     };
-    let shingles = number(batch, Column::Shingles.name(), row)?
-        .ok_or("it has a sketch, but no number of shingles")?;
+    let shingles =
+        number(batch, SHINGLES, row)?.ok_or("it has a sketch, but no number of shingles")?;
     let shingles = u32::try_from(shingles).map_err(|_| format!("{shingles} shingles cannot be"))?;
     Sketch::new(bytes, shingles)
         .map(Some)
@@ -390,22 +380,22 @@ fn sketch(batch: &RecordBatch, row: usize) -> Result<Option<Sketch>, String> {
 
 /// How often the document was seen again. Null is 0.
 fn repeats(batch: &RecordBatch, row: usize) -> Result<u64, String> {
-    let repeats = number(batch, Column::Repeats.name(), row)?.unwrap_or(0);
+    let repeats = number(batch, REPEATS, row)?.unwrap_or(0);
     u64::try_from(repeats).map_err(|_| format!("{repeats} repeats cannot be"))
 }
 
 /// The numbers of a rank: those before the first that is null.
 fn rank(batch: &RecordBatch, row: usize) -> Result<Vec<i64>, String> {
-    let mut numbers = [None; Column::RANKS.len()];
-    for (number_of_rank, column) in numbers.iter_mut().zip(Column::RANKS) {
-        *number_of_rank = number(batch, column.name(), row)?;
+    let mut numbers = [None; RANKS.len()];
+    for (number_of_rank, column) in numbers.iter_mut().zip(RANKS) {
+        *number_of_rank = number(batch, column, row)?;
     }
     let missing = numbers.iter().position(Option::is_none);
     let known = missing.unwrap_or(numbers.len());
     if numbers[known..].iter().any(Option::is_some) {
         return Err(format!(
             "`{}` is null, and a later number of the rank is not",
-            Column::RANKS[known].name()
+            RANKS[known]
         ));
     }
     Ok(numbers.into_iter().flatten().collect())
@@ -415,8 +405,8 @@ fn rank(batch: &RecordBatch, row: usize) -> Result<Vec<i64>, String> {
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// The value of a column in the names of the directories below `root` in which a file is. The innermost counts.
-/// `None` if none names it, and `Some(None)` for null.
-fn value_of(column: &str, root: &Path, file: &Path) -> Result<Option<Option<String>>, String> {
+/// `None` if none names it. It is empty for null.
+fn value_of(column: &str, root: &Path, file: &Path) -> Result<Option<String>, String> {
     let Some(directory) = file.strip_prefix(root).ok().and_then(Path::parent) else {
         return Ok(None);
     };
@@ -430,10 +420,10 @@ fn value_of(column: &str, root: &Path, file: &Path) -> Result<Option<Option<Stri
         }
         let value = &part[equals + 1..];
         if value == NULL.as_bytes() {
-            return Ok(Some(None));
+            return Ok(Some(String::new()));
         }
         return match percent_decoded(value).map(String::from_utf8) {
-            Some(Ok(text)) => Ok(Some(Some(text))),
+            Some(Ok(text)) => Ok(Some(text)),
             _ => Err(format!(
                 "the `{column}` in the name of its directory is not UTF-8"
             )),
@@ -465,7 +455,7 @@ mod tests {
     #[test]
     fn a_value_is_read_from_the_directories_below_the_root_only() {
         let of = |file: &str| value_of("scope", Path::new("/scope=x/in"), Path::new(file));
-        let text = |text: &str| Ok(Some(Some(text.to_owned())));
+        let text = |text: &str| Ok(Some(text.to_owned()));
         assert_eq!(of("/scope=x/in/a.parquet"), Ok(None));
         assert_eq!(of("/scope=x/in/scope=y.parquet"), Ok(None));
         assert_eq!(
@@ -477,10 +467,8 @@ mod tests {
             text("é")
         );
         assert_eq!(of("/scope=x/in/scope=/a.parquet"), text(""));
-        assert_eq!(
-            of("/scope=x/in/scope=__HIVE_DEFAULT_PARTITION__/a.parquet"),
-            Ok(Some(None))
-        );
+        let null = "/scope=x/in/scope=__HIVE_DEFAULT_PARTITION__/a.parquet";
+        assert_eq!(of(null), text(""));
         for odd in ["%ff", "%f", "%zz"] {
             let file = format!("/scope=x/in/scope={odd}/a.parquet");
             assert!(

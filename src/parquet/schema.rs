@@ -12,53 +12,22 @@ use crate::sketch::SketchSize;
 use crate::store::Statistics;
 use crate::text::Scheme;
 
-/// A column of a file of documents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Column {
-    /// The place of the document in the order of writing, from 0.
-    Id,
-    Key,
-    /// The bits of the fingerprint, as a number with a sign. Spark would read one without a sign as a decimal.
-    Fingerprint,
-    Sketch,
-    Shingles,
-    Seen,
-    /// The Unix seconds of a time that does not fit into `Seen`.
-    SeenSeconds,
-    /// How often the document was seen again.
-    Repeats,
-    Scope,
-    Payload,
-    /// The first number of the rank. A number that is missing is null, and so are those behind it.
-    Rank1,
-    Rank2,
-    Rank3,
-    Rank4,
-}
-
-impl Column {
-    pub(super) const RANKS: [Self; Document::MAX_RANKS] =
-        [Self::Rank1, Self::Rank2, Self::Rank3, Self::Rank4];
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Id => "id",
-            Self::Key => "key",
-            Self::Fingerprint => "fp",
-            Self::Sketch => "sketch",
-            Self::Shingles => "shingles",
-            Self::Seen => "seen",
-            Self::SeenSeconds => "seen_seconds",
-            Self::Repeats => "repeats",
-            Self::Scope => "scope",
-            Self::Payload => "payload",
-            Self::Rank1 => "rank_1",
-            Self::Rank2 => "rank_2",
-            Self::Rank3 => "rank_3",
-            Self::Rank4 => "rank_4",
-        }
-    }
-}
+/// The place of the document in the order of writing, from 0.
+pub(super) const ID: &str = "id";
+pub(super) const KEY: &str = "key";
+/// The bits of the fingerprint, as a number with a sign. Spark would read one without a sign as a decimal.
+pub(super) const FINGERPRINT: &str = "fp";
+pub(super) const SKETCH: &str = "sketch";
+pub(super) const SHINGLES: &str = "shingles";
+pub(super) const SEEN: &str = "seen";
+/// The Unix seconds of a time that does not fit into `SEEN`.
+pub(super) const SEEN_SECONDS: &str = "seen_seconds";
+/// How often the document was seen again.
+pub(super) const REPEATS: &str = "repeats";
+pub(super) const SCOPE: &str = "scope";
+pub(super) const PAYLOAD: &str = "payload";
+/// The numbers of the rank. One that is missing is null, and so are those behind it.
+pub(super) const RANKS: [&str; Document::MAX_RANKS] = ["rank_1", "rank_2", "rank_3", "rank_4"];
 
 /// The version of the columns and of these texts.
 const VERSION: &str = "1";
