@@ -7,8 +7,8 @@ use arrow_array::RecordBatch;
 use parquet::arrow::ProjectionMask;
 
 use super::inputs::{
-    Batches, Kind, bad_input, bytes, ensure_types, files_of, fingerprint, names_of, number, open,
-    refused, rows_together, seconds,
+    Batches, Kind, bytes, ensure_types, files_of, fingerprint, names_of, number, open, refused,
+    rows_together, seconds,
 };
 use super::schema::{
     FINGERPRINT, Header, KEY, PAYLOAD, RANKS, REPEATS, SCOPE, SEEN, SEEN_SECONDS, SHINGLES, SKETCH,
@@ -131,7 +131,7 @@ impl Import {
                     "it does not say the scheme of its fingerprints, and {exported} says {scheme}: import it on its own, \
                      with --scheme {scheme} if its fingerprints were made so"
                 );
-                Err(bad_input(foreign, reason))
+                Err(refused(foreign)(reason))
             }
             _ => Ok(()),
         }
@@ -143,7 +143,7 @@ impl Import {
             if builder.schema().field_with_name(name).is_err() {
                 let names = names_of(builder.schema());
                 let reason = format!("it has no column `{name}`; it has {names}");
-                return Err(bad_input(path, reason));
+                return Err(refused(path)(reason));
             }
         }
         ensure_types(builder.schema(), &COLUMNS).map_err(refused(path))?;
@@ -280,9 +280,11 @@ impl Reading {
                 let read = document(batch, self.row, self.file.scope.as_deref(), stored_in);
                 self.row += 1;
                 let place = self.before + self.row;
-                return Some(read.map_err(|reason| {
-                    bad_input(&self.file.path, format!("row {place}: {reason}"))
-                }));
+                return Some(
+                    read.map_err(|reason| {
+                        refused(&self.file.path)(format!("row {place}: {reason}"))
+                    }),
+                );
             }
             self.before += self.batch.take().map_or(0, |batch| batch.num_rows());
             self.row = 0;

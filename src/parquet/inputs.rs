@@ -65,7 +65,7 @@ pub(super) fn files_of(path: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     if files.is_empty() {
-        return Err(bad_input(path, "no file in it ends in .parquet".to_owned()));
+        return Err(refused(path)("no file in it ends in .parquet".to_owned()));
     }
     Ok(files)
 }
@@ -87,7 +87,7 @@ fn file_behind(error: walkdir::Error, root: &Path) -> Result<Option<PathBuf>> {
         return Ok(None);
     }
     if let Some(above) = error.loop_ancestor() {
-        return Err(bad_input(&path, leads_in_a_circle(above)));
+        return Err(refused(&path)(leads_in_a_circle(above)));
     }
     if path.is_symlink() && !path.is_dir() {
         return Ok(named_as_parquet(&path));
@@ -376,18 +376,13 @@ fn other_rows(path: &Path, said: u64, found: u64) -> Error {
 pub(super) fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
     match caught(read) {
         Ok(read) => read.map_err(|error| read_failed(path, &error)),
-        Err(panic) => Err(bad_input(path, format!("{DAMAGED} ({panic})"))),
+        Err(panic) => Err(damaged(path, &panic)),
     }
 }
 
 /// The error of a file that is not as it should be: `map_err(refused(path))`.
 pub(super) fn refused(path: &Path) -> impl Fn(String) -> Error {
-    move |reason| bad_input(path, reason)
-}
-
-/// A file is not as it should be.
-pub(super) fn bad_input(path: &Path, reason: String) -> Error {
-    Error::Input {
+    move |reason| Error::Input {
         source_name: path.display().to_string(),
         line: None,
         reason,
@@ -396,7 +391,7 @@ pub(super) fn bad_input(path: &Path, reason: String) -> Error {
 
 /// A file is damaged, as something tells.
 pub(super) fn damaged(path: &Path, reason: &str) -> Error {
-    bad_input(path, format!("{DAMAGED} ({reason})"))
+    refused(path)(format!("{DAMAGED} ({reason})"))
 }
 
 /// A file cannot be read.
@@ -408,7 +403,7 @@ fn read_failed(path: &Path, error: &ParquetError) -> Error {
         ParquetError::NYI(_) => "it was written in a way that this release does not read",
         _ => DAMAGED,
     };
-    bad_input(path, format!("{advice} ({error})"))
+    refused(path)(format!("{advice} ({error})"))
 }
 
 /// What a column has to hold.

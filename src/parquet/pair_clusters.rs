@@ -9,9 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 
-use super::inputs::{
-    Batches, Kind, bad_input, ensure_types, files_of, fingerprint, number, open, refused,
-};
+use super::inputs::{Batches, Kind, ensure_types, files_of, fingerprint, number, open, refused};
 use super::output::{Output, properties_of_pairs};
 use crate::database::{GivenClusters, GivenPairs};
 use crate::error::{Error, Result};
@@ -105,7 +103,7 @@ impl PairClusters {
                     if builder.schema().field_with_name(name).is_err() {
                         let reason =
                             format!("it has no column `{name}`, so it is no file of pairs");
-                        return Err(bad_input(file, reason));
+                        return Err(refused(file)(reason));
                     }
                 }
                 ensure_types(builder.schema(), &COLUMNS).map_err(refused(file))?;

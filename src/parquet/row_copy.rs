@@ -27,7 +27,7 @@ use super::group_columns::{
     GroupColumns, GroupRow, has_columns_of_groups, with_arrow_columns, with_column_texts,
     with_parquet_columns,
 };
-use super::inputs::{bad_input, damaged, guarded, open_file_of_rows, rows_of};
+use super::inputs::{damaged, guarded, open_file_of_rows, refused, rows_of};
 use super::output::write_failed;
 use crate::error::{Error, Result};
 
@@ -435,9 +435,7 @@ impl Copying<'_> {
         let more = guarded(path, || values.read(&mut from, 1))?;
         ensure_rows(path, more, 0)
     }
-}
 
-impl Copying<'_> {
     /// The number of rows that are copied together. Values that come often are short in the file, and not in memory.
     fn together<T: DataType>(&self) -> usize {
         let of_value = size_of::<T::T>() + 2 * size_of::<i16>();
@@ -553,7 +551,7 @@ fn ensure_known(path: &Path, column: &Type) -> Result<()> {
     if let Some(LogicalType::_Unknown { .. }) = column.get_basic_info().logical_type_ref() {
         let name = column.name();
         let reason = format!("its column `{name}` has a type that this release does not know");
-        return Err(bad_input(path, reason));
+        return Err(refused(path)(reason));
     }
     if column.is_group() {
         for column in column.get_fields() {
@@ -580,7 +578,7 @@ fn ensure_same_columns(
         "its columns are not those of {}, so they cannot be in one file: let the output be a directory",
         first.display()
     );
-    Err(bad_input(path, reason))
+    Err(refused(path)(reason))
 }
 
 /// Whether values of one column can stand in another. What they stand for may be said in an old way, in a new one, or
