@@ -16,7 +16,7 @@ use crate::documents::{Document, Matches, Reduced, Verdict, unpickle};
 use crate::errors::{Home, OrRaise, closed, input_error, lock};
 use crate::fingerprinter::{Fingerprinter, with_judged};
 use crate::overlap::overlap_told_by;
-use crate::question::Named;
+use crate::question::{Named, expiry};
 use crate::signals::{Stop, detached, has_raised, look};
 use crate::ticket::Ticket;
 
@@ -399,7 +399,7 @@ impl Client {
         before: Option<&Bound<'py, PyAny>>,
         scopes: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<u64> {
-        let expiry = Named::expiry(py, before, scopes)?;
+        let expiry = expiry(before, scopes)?;
         let connected = self.connected(py)?;
         detached(py, || connected.client.expire(&expiry))
     }

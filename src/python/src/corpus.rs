@@ -71,8 +71,7 @@ pub(crate) fn audit<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let named = Named::new(py, named)?;
     let mut audit = Audit::new(several::<PathBuf>(clean)?, removed);
-    if let Some(inputs) = named.take("inputs")? {
-        let inputs = several::<PathBuf>(&inputs)?;
+    if let Some(inputs) = named.take_by("inputs", several::<PathBuf>)? {
         if inputs.is_empty() {
             let message = "inputs names none; without it, the inputs that the list names are read";
             return Err(PyValueError::new_err(message));
@@ -113,10 +112,7 @@ where
 }
 
 fn take_several(named: &Named<'_>, name: &str) -> PyResult<Vec<String>> {
-    match named.take(name)? {
-        Some(given) => several(&given),
-        None => Ok(Vec::new()),
-    }
+    Ok(named.take_by(name, several)?.unwrap_or_default())
 }
 
 /// How inputs are read.

@@ -15,7 +15,7 @@ use crate::documents::{Document, Matches, Verdict};
 use crate::errors::{OrRaise, exception, input_error, not_taken};
 use crate::fingerprinter::{Fingerprinter, with_judged};
 use crate::overlap::overlap;
-use crate::question::{Given as _, Named};
+use crate::question::{Given as _, Named, expiry};
 use crate::signals::{detached, stoppable};
 use crate::snapshot::{Clusters, Pairs, Snapshot};
 use crate::ticket::Ticket;
@@ -50,7 +50,7 @@ pub(crate) fn open<'py>(
     let named = Named::new(py, named)?;
     let create = named.take_as("create")?.unwrap_or(true);
     let read_only = named.take_as("read_only")?.unwrap_or(false);
-    let mut options = CreateOptions::new()
+    let options = CreateOptions::new()
         .given(named.take_scheme()?, CreateOptions::scheme)
         .given(named.take_as("max_distance")?, CreateOptions::max_distance)
         .given(
@@ -64,14 +64,11 @@ pub(crate) fn open<'py>(
         )
         .given(named.take_as::<String>("plan")?, CreateOptions::plan);
     let serve = named.take_as("serve")?.unwrap_or(false);
-    let mut open = simdb::OpenOptions::new().read_only(read_only).serve(serve);
-    options = options.serve(serve);
-    if let Some(cache) = named.take("cache")? {
-        let cache = cache_of(&cache)?;
-        options = options.cache(cache);
-        open = open.cache(cache);
-    }
+    let cache = named.take_by("cache", cache_of)?;
     named.end("open")?;
+    let options = options.serve(serve).given(cache, CreateOptions::cache);
+    let open = simdb::OpenOptions::new().read_only(read_only).serve(serve);
+    let open = open.given(cache, simdb::OpenOptions::cache);
     let handles = detached(py, move || {
         let database = if create && !read_only {
             simdb::Database::open_or_create(&path, &options)?
@@ -397,7 +394,7 @@ impl Database {
         before: Option<&Bound<'py, PyAny>>,
         scopes: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<u64> {
-        let expiry = Named::expiry(py, before, scopes)?;
+        let expiry = expiry(before, scopes)?;
         stoppable(py, |stop| {
             self.handles().database.expire(&expiry, |_| stop.flow())
         })

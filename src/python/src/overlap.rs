@@ -56,11 +56,9 @@ fn take_query(py: Python<'_>, named: &Named<'_>) -> PyResult<OverlapQuery> {
             return Err(input_error(py, &message, None));
         }
     }
-    if let Some(key) = named.take("without")? {
-        query = query.without(key_bytes(&key)?);
-    }
-    query = query.given(named.take_as("limit")?, OverlapQuery::limit);
-    Ok(query)
+    Ok(query
+        .given(named.take_by("without", key_bytes)?, OverlapQuery::without)
+        .given(named.take_as("limit")?, OverlapQuery::limit))
 }
 
 fn answer<'py>(

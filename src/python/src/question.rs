@@ -62,6 +62,16 @@ impl<'py> Named<'py> {
         Ok((!given.is_none()).then_some(given))
     }
 
+    /// What `convert` makes of the argument of a name.
+    pub(crate) fn take_by<T>(
+        &self,
+        name: &str,
+        convert: impl FnOnce(&Bound<'py, PyAny>) -> PyResult<T>,
+    ) -> PyResult<Option<T>> {
+        let given = self.take(name)?;
+        given.as_ref().map(convert).transpose()
+    }
+
     pub(crate) fn take_as<T>(&self, name: &str) -> PyResult<Option<T>>
     where
         T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
@@ -91,18 +101,13 @@ impl<'py> Named<'py> {
     }
 
     /// What the document has beside its key and its content.
-    pub(crate) fn take_parts(&self, mut document: Document) -> PyResult<Document> {
-        if let Some(seen) = self.take("seen")? {
-            document = document.with_seen(convert::seconds(&seen)?);
-        }
-        document = document.given(self.take_as("repeats")?, Document::with_repeats);
-        if let Some(rank) = self.take("rank")? {
-            document = document.with_rank(convert::rank(&rank)?);
-        }
-        document = document
+    pub(crate) fn take_parts(&self, document: Document) -> PyResult<Document> {
+        Ok(document
+            .given(self.take_by("seen", convert::seconds)?, Document::with_seen)
+            .given(self.take_as("repeats")?, Document::with_repeats)
+            .given(self.take_by("rank", convert::rank)?, Document::with_rank)
             .given(self.take_as::<String>("scope")?, Document::with_scope)
-            .given(self.take_as::<Vec<u8>>("payload")?, Document::with_payload);
-        Ok(document)
+            .given(self.take_as::<Vec<u8>>("payload")?, Document::with_payload))
     }
 
     /// How near documents have to be, of any time and scope.
@@ -113,51 +118,10 @@ impl<'py> Named<'py> {
     }
 
     pub(crate) fn take_near(&self) -> PyResult<Near> {
-        let mut near = self.take_bounds()?;
-        if let Some(since) = self.take("since")? {
-            near = near.since(convert::seconds(&since)?);
-        }
-        near = near.given(self.take_scopes()?, Near::scopes);
-        Ok(near)
-    }
-
-    pub(crate) fn take_scopes(&self) -> PyResult<Option<Vec<String>>> {
-        let Some(scopes) = self.take("scopes")? else {
-            return Ok(None);
-        };
-        if scopes.is_instance_of::<PyString>() {
-            return Err(wrong_type(
-                "scopes are several, as in scopes=[\"en\"]",
-                &scopes,
-            ));
-        }
-        let mut names = Vec::new();
-        for name in scopes.try_iter()? {
-            let name = name?.extract::<String>();
-            names.push(name.map_err(|error| not_taken(self.0.py(), "scopes", error))?);
-        }
-        Ok(Some(names))
-    }
-
-    /// Which documents `expire` removes. Not all, by a slip.
-    pub(crate) fn expiry(
-        py: Python<'py>,
-        before: Option<&Bound<'py, PyAny>>,
-        scopes: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Expiry> {
-        if before.is_none() && scopes.is_none() {
-            return Err(PyTypeError::new_err(
-                "expire() needs before, scopes or both",
-            ));
-        }
-        let named = PyDict::new(py);
-        named.set_item("scopes", scopes)?;
-        let mut expiry = Expiry::new();
-        if let Some(before) = before {
-            expiry = expiry.before(convert::seconds(before)?);
-        }
-        expiry = expiry.given(Self(named).take_scopes()?, Expiry::scopes);
-        Ok(expiry)
+        Ok(self
+            .take_bounds()?
+            .given(self.take_by("since", convert::seconds)?, Near::since)
+            .given(self.take_by("scopes", names_of_scopes)?, Near::scopes))
     }
 
     pub(crate) fn take_policy(&self) -> PyResult<Policy> {
@@ -225,6 +189,38 @@ impl<'py> Named<'py> {
             ))),
         }
     }
+}
+
+/// Which documents `expire` removes. Not all, by a slip.
+pub(crate) fn expiry(
+    before: Option<&Bound<'_, PyAny>>,
+    scopes: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Expiry> {
+    if before.is_none() && scopes.is_none() {
+        return Err(PyTypeError::new_err(
+            "expire() needs before, scopes or both",
+        ));
+    }
+    let before = before.map(convert::seconds).transpose()?;
+    let scopes = scopes.map(names_of_scopes).transpose()?;
+    Ok(Expiry::new()
+        .given(before, Expiry::before)
+        .given(scopes, Expiry::scopes))
+}
+
+fn names_of_scopes(scopes: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    if scopes.is_instance_of::<PyString>() {
+        return Err(wrong_type(
+            "scopes are several, as in scopes=[\"en\"]",
+            scopes,
+        ));
+    }
+    let mut names = Vec::new();
+    for name in scopes.try_iter()? {
+        let name = name?.extract::<String>();
+        names.push(name.map_err(|error| not_taken(scopes.py(), "scopes", error))?);
+    }
+    Ok(names)
 }
 
 fn survivor(py: Python<'_>, name: &str) -> PyResult<Survivor> {
