@@ -52,7 +52,6 @@ pub enum Unit {
 
 impl Unit {
     /// The scheme that suits its texts.
-    #[cfg(feature = "ingest")]
     pub(crate) fn suitable_scheme(self) -> Scheme {
         match self {
             Self::Document => Scheme::default(),

@@ -43,42 +43,34 @@ impl Syntax {
 /// One pass over the page, and another one over a page that hides nearly all of itself. Memory of the order of the
 /// page.
 pub(crate) fn visible_text(page: &str, syntax: Syntax) -> String {
-    let text = read(
-        page,
-        syntax,
-        &[],
-        || Vec::with_capacity(page.len() / 4),
-        |text, piece| match piece {
-            Piece::Text(more) | Piece::Lines(more) => text.extend_from_slice(more),
-            Piece::Break if text.last().is_some_and(|&last| last != b'\n') => text.push(b'\n'),
-            Piece::Break | Piece::Link(_) => {}
-        },
-    );
-    to_string(text)
+    text_of(page, syntax, |text, piece| match piece {
+        Piece::Text(more) | Piece::Lines(more) => text.extend_from_slice(more),
+        Piece::Break if text.last().is_some_and(|&last| last != b'\n') => text.push(b'\n'),
+        Piece::Break | Piece::Link(_) => {}
+    })
 }
 
 /// The same text, in which a blank line separates the blocks. A line break of the page is a space, as a browser shows
 /// it, but for those in `pre` and the like, which a browser shows as they are.
 #[cfg(feature = "ingest")]
 pub(crate) fn visible_paragraphs(page: &str, syntax: Syntax) -> String {
-    let text = read(
-        page,
-        syntax,
-        &[],
-        || Vec::with_capacity(page.len() / 4),
-        |text, piece| match piece {
-            Piece::Lines(more) => text.extend_from_slice(more),
-            Piece::Text(more) => {
-                text.extend(
-                    more.iter()
-                        .map(|&byte| if byte == b'\n' { b' ' } else { byte }),
-                );
-            }
-            Piece::Break if !text.is_empty() && !text.ends_with(b"\n\n") => text.extend(b"\n\n"),
-            Piece::Break | Piece::Link(_) => {}
-        },
-    );
-    to_string(text)
+    text_of(page, syntax, |text, piece| match piece {
+        Piece::Lines(more) => text.extend_from_slice(more),
+        Piece::Text(more) => {
+            text.extend(
+                more.iter()
+                    .map(|&byte| if byte == b'\n' { b' ' } else { byte }),
+            );
+        }
+        Piece::Break if !text.is_empty() && !text.ends_with(b"\n\n") => text.extend(b"\n\n"),
+        Piece::Break | Piece::Link(_) => {}
+    })
+}
+
+/// The text that `take` makes of the pieces of a page.
+fn text_of(page: &str, syntax: Syntax, take: impl Fn(&mut Vec<u8>, Piece<'_>)) -> String {
+    let begin = || Vec::with_capacity(page.len() / 4);
+    to_string(read(page, syntax, &[], begin, take))
 }
 
 /// What a reader of a page meets, in order.

@@ -209,8 +209,10 @@ impl<'a> Tokenizer<'a> {
                     let name = self.attribute_name();
                     let value = self.attribute_value();
                     match (name, value) {
-                        (CLASS, b"katex-html") if !self.has_formulas_twice() => {}
-                        (CLASS, b"jammer") if tag.name != FONT => {}
+                        (CLASS, b"katex-html") if self.has_formulas_twice() => {
+                            tag.attributes.set(Flag::Hidden);
+                        }
+                        (CLASS, b"jammer") if tag.name == FONT => tag.attributes.set(Flag::Hidden),
                         _ => tag.attributes.add(name, value),
                     }
                 }
@@ -231,8 +233,7 @@ impl<'a> Tokenizer<'a> {
         let mut name = Name::EMPTY;
         while let Some(&byte) = self.page.get(self.at) {
             match byte {
-                b'/' | b'>' => break,
-                byte if is_space(byte) => break,
+                byte if ends_name(byte) => break,
                 // A prefix of XML only tells the namespace. Those of a page are known without it.
                 b':' if self.syntax == Syntax::Xhtml && !self.is_foreign(begin) => {
                     name = Name::EMPTY;
@@ -276,9 +277,8 @@ impl<'a> Tokenizer<'a> {
         let mut name = Name::EMPTY;
         while let Some(&byte) = self.page.get(self.at) {
             match byte {
-                b'/' | b'>' => break,
                 b'=' if self.at > begin => break,
-                byte if is_space(byte) => break,
+                byte if ends_name(byte) => break,
                 byte => name = name.and(byte),
             }
             self.at += 1;
@@ -419,10 +419,7 @@ fn xml_end(content: &[u8], written: &[u8]) -> usize {
         } else if let Some(name) = rest.strip_prefix(b"</")
             && let Some((name, behind)) = name.split_at_checked(written.len())
             && name.eq_ignore_ascii_case(written)
-            && matches!(
-                behind,
-                [b'/' | b'>', ..] | [b' ' | b'\n' | b'\t' | b'\r' | 0x0C, ..]
-            )
+            && behind.first().is_some_and(|&byte| ends_name(byte))
         {
             return from;
         }
@@ -457,10 +454,7 @@ fn is_tag(text: &[u8], name: Name) -> bool {
         read = read.and(letter);
         len += 1;
     }
-    read == name
-        && text
-            .get(len)
-            .is_some_and(|&byte| matches!(byte, b'/' | b'>') || is_space(byte))
+    read == name && text.get(len).is_some_and(|&byte| ends_name(byte))
 }
 
 /// The letters of the longest name of an element without markup.
@@ -574,9 +568,7 @@ impl<'a> Attributes<'a> {
             ID if value.starts_with(b"MathJax-Element-") && value.ends_with(b"-Frame") => {
                 self.set(Flag::Hidden);
             }
-            CLASS if matches!(value, b"katex-html" | b"MathJax_Preview" | b"jammer") => {
-                self.set(Flag::Hidden);
-            }
+            CLASS if value == b"MathJax_Preview" => self.set(Flag::Hidden),
             CLASS if is_of_line_number(value) => self.set(Flag::LineNumber),
             ROLE => self.add_role(value),
             ARIA_HIDDEN if value == b"true" => self.set(Flag::AriaHidden),
@@ -700,6 +692,11 @@ fn decoded(value: &[u8]) -> Cow<'_, [u8]> {
 /// Whether there is only white space.
 pub(super) fn is_blank(text: &[u8]) -> bool {
     text.iter().all(|&byte| is_space(byte))
+}
+
+/// Whether a byte ends the name of a tag or of an attribute.
+fn ends_name(byte: u8) -> bool {
+    matches!(byte, b'/' | b'>') || is_space(byte)
 }
 
 /// Whether a byte parts what is within a tag.
