@@ -2,18 +2,17 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_array::builder::{
     BinaryBuilder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
 };
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::Field;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
-use super::output::Output;
+use super::output::{Output, column};
 use super::schema::{
     FINGERPRINT, Header, ID, KEY, PAYLOAD, RANKS, REPEATS, SCOPE, SEEN, SEEN_SECONDS, SHINGLES,
     SKETCH,
@@ -168,8 +167,9 @@ impl<'s> Export<'s> {
         header: &Header,
         progress: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<Written> {
-        let mut output = Output::create(path, self.replace, shape.schema(), properties(header))?;
         let mut columns = Columns::new(shape);
+        let (fields, _) = columns.take();
+        let mut output = Output::create(path, self.replace, fields, properties(header))?;
         let mut documents = 0u64;
         let mut left_out = 0;
         for document in self.snapshot.documents() {
@@ -182,11 +182,13 @@ impl<'s> Export<'s> {
             documents += 1;
             left_out += u64::from(!self.payloads && !document.payload().is_empty());
             if columns.are_full() {
-                output.write(columns.take())?;
+                let (_, full) = columns.take();
+                output.write(full)?;
                 progress(documents)?;
             }
         }
-        output.write(columns.take())?;
+        let (_, last) = columns.take();
+        output.write(last)?;
         let bytes = output.keep()?;
         Ok(Written::Whole(Exported {
             documents,
@@ -244,42 +246,6 @@ impl Shape {
             repeats: self.repeats || document.repeats() > 0,
             ..self
         }
-    }
-
-    fn schema(self) -> SchemaRef {
-        let key = if self.binary_keys {
-            DataType::Binary
-        } else {
-            DataType::Utf8
-        };
-        let mut fields = vec![
-            Field::new(ID, DataType::Int64, false),
-            Field::new(KEY, key, false),
-            Field::new(FINGERPRINT, DataType::Int64, true),
-        ];
-        if self.sketches {
-            fields.push(Field::new(SKETCH, DataType::Binary, true));
-            fields.push(Field::new(SHINGLES, DataType::Int64, true));
-        }
-        fields.push(Field::new(SCOPE, DataType::Utf8, false));
-        fields.push(Field::new(
-            SEEN,
-            DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
-            true,
-        ));
-        if self.far_times {
-            fields.push(Field::new(SEEN_SECONDS, DataType::Int64, true));
-        }
-        if self.repeats {
-            fields.push(Field::new(REPEATS, DataType::Int64, false));
-        }
-        for rank in &RANKS[..self.ranks] {
-            fields.push(Field::new(*rank, DataType::Int64, true));
-        }
-        if self.payloads {
-            fields.push(Field::new(PAYLOAD, DataType::Binary, false));
-        }
-        Arc::new(Schema::new(fields))
     }
 }
 
@@ -361,42 +327,42 @@ impl Columns {
         self.rows += 1;
     }
 
-    /// The columns in the order of the schema. No documents are left.
-    fn take(&mut self) -> Vec<ArrayRef> {
+    /// The columns in their order, with their names and types. No documents are left.
+    fn take(&mut self) -> (Vec<Field>, Vec<ArrayRef>) {
         self.rows = 0;
         self.bytes = 0;
-        let key: ArrayRef = match self.shape.binary_keys {
-            true => Arc::new(self.binary_key.finish()),
-            false => Arc::new(self.text_key.finish()),
+        let key = match self.shape.binary_keys {
+            true => column(KEY, false, self.binary_key.finish()),
+            false => column(KEY, false, self.text_key.finish()),
         };
-        let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(self.id.finish()),
+        let mut columns = vec![
+            column(ID, false, self.id.finish()),
             key,
-            Arc::new(self.fingerprint.finish()),
+            column(FINGERPRINT, true, self.fingerprint.finish()),
         ];
         let sketch = self.sketch.finish();
         let shingles = self.shingles.finish();
         if self.shape.sketches {
-            columns.push(Arc::new(sketch));
-            columns.push(Arc::new(shingles));
+            columns.push(column(SKETCH, true, sketch));
+            columns.push(column(SHINGLES, true, shingles));
         }
-        columns.push(Arc::new(self.scope.finish()));
-        columns.push(Arc::new(self.seen.finish()));
+        columns.push(column(SCOPE, false, self.scope.finish()));
+        columns.push(column(SEEN, true, self.seen.finish()));
         let seconds = self.seen_seconds.finish();
         if self.shape.far_times {
-            columns.push(Arc::new(seconds));
+            columns.push(column(SEEN_SECONDS, true, seconds));
         }
         let repeats = self.repeats.finish();
         if self.shape.repeats {
-            columns.push(Arc::new(repeats));
+            columns.push(column(REPEATS, false, repeats));
         }
-        for rank in &mut self.ranks {
-            columns.push(Arc::new(rank.finish()));
+        for (name, rank) in RANKS.into_iter().zip(&mut self.ranks) {
+            columns.push(column(name, true, rank.finish()));
         }
         if self.shape.payloads {
-            columns.push(Arc::new(self.payload.finish()));
+            columns.push(column(PAYLOAD, false, self.payload.finish()));
         }
-        columns
+        columns.into_iter().unzip()
     }
 }
 

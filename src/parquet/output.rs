@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::SchemaRef;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, ZstdLevel};
@@ -26,6 +27,16 @@ pub(super) fn properties_of_pairs() -> WriterProperties {
         .build()
 }
 
+/// A column of this name, and whether it may have nulls.
+pub(super) fn column(
+    name: &str,
+    may_be_null: bool,
+    values: impl Array + 'static,
+) -> (Field, ArrayRef) {
+    let field = Field::new(name, values.data_type().clone(), may_be_null);
+    (field, Arc::new(values))
+}
+
 /// A file that is being written.
 pub(super) struct Output {
     path: PathBuf,
@@ -36,11 +47,11 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Begins a file. `replace` says whether it may take the place of an old one.
+    /// Begins a file with these columns. `replace` says whether it may take the place of an old one.
     pub(super) fn create(
         path: &Path,
         replace: bool,
-        schema: SchemaRef,
+        fields: Vec<Field>,
         properties: WriterProperties,
     ) -> Result<Self> {
         // What is no Parquet is seen before the work.
@@ -59,6 +70,7 @@ impl Output {
             let file = NewFile::create(directory_of(&path)?)?;
             (Existing::Refuse, (path, file))
         };
+        let schema = Arc::new(Schema::new(fields));
         // The schema of Arrow would only repeat that of Parquet.
         let options = ArrowWriterOptions::new()
             .with_properties(properties)
@@ -75,7 +87,7 @@ impl Output {
         })
     }
 
-    /// Writes some rows, by their columns in the order of the schema.
+    /// Writes some rows, by their columns in the same order.
     pub(super) fn write(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
         let batch = RecordBatch::try_new(self.schema.clone(), columns);
         let batch = batch.map_err(write_failed(&self.path))?;

@@ -2,15 +2,14 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use arrow_array::builder::{Int32Builder, Int64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::Field;
 use parquet::arrow::ProjectionMask;
 
 use super::inputs::{Batches, Kind, ensure_types, files_of, fingerprint, number, open, refused};
-use super::output::{Output, properties_of_pairs};
+use super::output::{Output, column, properties_of_pairs};
 use crate::database::{GivenClusters, GivenPairs};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -227,9 +226,10 @@ impl FoundClusters {
     /// [`Error::AlreadyExists`] if there is another file and it may not be replaced, [`Error::Io`] if none can be
     /// written.
     pub fn write(&self, path: impl AsRef<Path>, replace: bool) -> Result<u64> {
-        let properties = properties_of_pairs();
-        let mut output = Output::create(path.as_ref(), replace, schema(), properties)?;
         let mut columns = Columns::default();
+        let (fields, _) = columns.take();
+        let properties = properties_of_pairs();
+        let mut output = Output::create(path.as_ref(), replace, fields, properties)?;
         let mut rows = 0;
         for (number, cluster) in (1..).zip(self.0.iter()) {
             let Some(survivor) = cluster.clone().next() else {
@@ -238,11 +238,13 @@ impl FoundClusters {
             for fingerprint in cluster {
                 rows += 1;
                 if columns.push(number, fingerprint, survivor) == TOGETHER {
-                    output.write(columns.finish())?;
+                    let (_, full) = columns.take();
+                    output.write(full)?;
                 }
             }
         }
-        output.write(columns.finish())?;
+        let (_, last) = columns.take();
+        output.write(last)?;
         output.keep()?;
         Ok(rows)
     }
@@ -274,22 +276,16 @@ impl Columns {
         self.rows
     }
 
-    fn finish(&mut self) -> Vec<ArrayRef> {
+    /// The columns. No rows are left.
+    fn take(&mut self) -> (Vec<Field>, Vec<ArrayRef>) {
         self.rows = 0;
-        let mut columns: Vec<ArrayRef> = Vec::new();
-        for column in &mut self.numbers {
-            columns.push(Arc::new(column.finish()));
-        }
-        columns.push(Arc::new(self.distance.finish()));
-        columns
+        let [numbers, fingerprints, survivors] = &mut self.numbers;
+        let columns = [
+            column("cluster", false, numbers.finish()),
+            column("fp", false, fingerprints.finish()),
+            column("survivor", false, survivors.finish()),
+            column("distance", false, self.distance.finish()),
+        ];
+        columns.into_iter().unzip()
     }
-}
-
-fn schema() -> SchemaRef {
-    Arc::new(Schema::new(vec![
-        Field::new("cluster", DataType::Int64, false),
-        Field::new("fp", DataType::Int64, false),
-        Field::new("survivor", DataType::Int64, false),
-        Field::new("distance", DataType::Int32, false),
-    ]))
 }

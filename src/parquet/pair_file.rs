@@ -1,14 +1,13 @@
 //! Pair file: pairs of near documents in a Parquet file, with the columns that the SQL of `simdb plan --emit` writes.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use arrow_array::builder::{BinaryBuilder, Float64Builder, Int32Builder, Int64Builder};
-use arrow_array::{ArrayRef, StringArray};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_array::{ArrayRef, BinaryArray, StringArray};
+use arrow_schema::Field;
 
 use super::inputs::refused;
-use super::output::{Output, properties_of_pairs, write_failed};
+use super::output::{Output, column, properties_of_pairs};
 use crate::database::{FingerprintGroup, Pair};
 use crate::error::Result;
 
@@ -93,12 +92,19 @@ pub struct PairFile {
     output: Output,
     path: std::path::PathBuf,
     order: Sides,
+    columns: Columns,
+    rows: u64,
+}
+
+/// Pairs that are handed over together.
+#[derive(Default)]
+struct Columns {
+    /// The fingerprints of both sides, and their documents.
     numbers: [Int64Builder; 4],
     distance: Int32Builder,
     keys: [BinaryBuilder; 2],
     key_columns: KeyColumns,
     similarity: Float64Builder,
-    rows: u64,
 }
 
 /// Whether the sides of a pair may be exchanged.
@@ -129,16 +135,16 @@ impl PairFile {
     /// replaced, [`Error::Io`](crate::Error::Io) if none can be written there.
     pub fn create(path: impl AsRef<Path>, keys: KeyColumns, replace: bool) -> Result<Self> {
         let path = path.as_ref();
-        let output = Output::create(path, replace, schema(keys), properties_of_pairs())?;
+        let mut columns = Columns {
+            key_columns: keys,
+            ..Columns::default()
+        };
+        let (fields, _) = columns.take();
         Ok(Self {
-            output,
+            output: Output::create(path, replace, fields, properties_of_pairs())?,
             path: path.to_owned(),
             order: Sides::Ordered,
-            numbers: [(); 4].map(|()| Int64Builder::new()),
-            distance: Int32Builder::new(),
-            keys: Default::default(),
-            key_columns: keys,
-            similarity: Float64Builder::new(),
+            columns,
             rows: 0,
         })
     }
@@ -179,9 +185,10 @@ impl PairFile {
         if self.order == Sides::Ordered && bits_of(sides[0]) > bits_of(sides[1]) {
             sides.reverse();
         }
-        for (column, side) in self.keys.iter_mut().zip(sides) {
+        let columns = &mut self.columns;
+        for (column, side) in columns.keys.iter_mut().zip(sides) {
             let key = &side.newest_key;
-            if self.key_columns == KeyColumns::Text && std::str::from_utf8(key).is_err() {
+            if columns.key_columns == KeyColumns::Text && std::str::from_utf8(key).is_err() {
                 let key = String::from_utf8_lossy(key);
                 return Err(refused(&self.path)(format!("the key {key:?} is not UTF-8")));
             }
@@ -189,11 +196,11 @@ impl PairFile {
         }
         for (index, side) in sides.into_iter().enumerate() {
             let documents = i64::try_from(side.documents).unwrap_or(i64::MAX);
-            self.numbers[index].append_value(bits_of(side));
-            self.numbers[2 + index].append_value(documents);
+            columns.numbers[index].append_value(bits_of(side));
+            columns.numbers[2 + index].append_value(documents);
         }
-        self.distance.append_value(distance.cast_signed());
-        self.similarity.append_option(similarity);
+        columns.distance.append_value(distance.cast_signed());
+        columns.similarity.append_option(similarity);
         self.rows += 1;
         if self.rows.is_multiple_of(TOGETHER as u64) {
             self.hand_over()?;
@@ -202,25 +209,7 @@ impl PairFile {
     }
 
     fn hand_over(&mut self) -> Result<()> {
-        let [fp_a, fp_b, documents_a, documents_b] = &mut self.numbers;
-        let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(fp_a.finish()),
-            Arc::new(fp_b.finish()),
-            Arc::new(self.distance.finish()),
-            Arc::new(documents_a.finish()),
-            Arc::new(documents_b.finish()),
-        ];
-        for keys in &mut self.keys {
-            let keys = keys.finish();
-            columns.push(match self.key_columns {
-                KeyColumns::Text => {
-                    let keys = StringArray::try_from_binary(keys);
-                    Arc::new(keys.map_err(write_failed(&self.path))?)
-                }
-                KeyColumns::Binary => Arc::new(keys),
-            });
-        }
-        columns.push(Arc::new(self.similarity.finish()));
+        let (_, columns) = self.columns.take();
         self.output.write(columns)
     }
 
@@ -238,24 +227,33 @@ impl PairFile {
     }
 }
 
+impl Columns {
+    /// The columns. No pairs are left.
+    fn take(&mut self) -> (Vec<Field>, Vec<ArrayRef>) {
+        let [fp_a, fp_b, documents_a, documents_b] = &mut self.numbers;
+        let [key_a, key_b] = self.keys.each_mut().map(BinaryBuilder::finish);
+        let of_keys = |name: &str, keys: BinaryArray| match self.key_columns {
+            KeyColumns::Text => {
+                let texts = StringArray::try_from_binary(keys);
+                column(name, false, texts.expect("keys are UTF-8"))
+            }
+            KeyColumns::Binary => column(name, false, keys),
+        };
+        let columns = [
+            column("fp_a", false, fp_a.finish()),
+            column("fp_b", false, fp_b.finish()),
+            column("distance", false, self.distance.finish()),
+            column("documents_a", false, documents_a.finish()),
+            column("documents_b", false, documents_b.finish()),
+            of_keys("key_a", key_a),
+            of_keys("key_b", key_b),
+            column("similarity", true, self.similarity.finish()),
+        ];
+        columns.into_iter().unzip()
+    }
+}
+
 /// The bits of a fingerprint as they are written.
 fn bits_of(group: &FingerprintGroup) -> i64 {
     group.fingerprint.bits().cast_signed()
-}
-
-fn schema(keys: KeyColumns) -> SchemaRef {
-    let key = match keys {
-        KeyColumns::Text => DataType::Utf8,
-        KeyColumns::Binary => DataType::Binary,
-    };
-    Arc::new(Schema::new(vec![
-        Field::new("fp_a", DataType::Int64, false),
-        Field::new("fp_b", DataType::Int64, false),
-        Field::new("distance", DataType::Int32, false),
-        Field::new("documents_a", DataType::Int64, false),
-        Field::new("documents_b", DataType::Int64, false),
-        Field::new("key_a", key.clone(), false),
-        Field::new("key_b", key, false),
-        Field::new("similarity", DataType::Float64, true),
-    ]))
 }
