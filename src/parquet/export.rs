@@ -148,7 +148,11 @@ impl<'s> Export<'s> {
         }
         let stats = self.snapshot.stats()?;
         let header = Header::new(&stats);
-        let mut shape = Shape::new(stats.sketch_size != SketchSize::None, self.payloads);
+        let mut shape = Shape {
+            sketches: stats.sketch_size != SketchSize::None,
+            payloads: self.payloads,
+            ..Shape::default()
+        };
         loop {
             let written = self.write(path.as_ref(), shape, &header, &mut |done| {
                 Error::if_broken(progress(done, stats.documents))
@@ -206,7 +210,7 @@ enum Written {
 }
 
 /// Which columns a file has. It is found while the documents are written: most databases need the least.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Shape {
     /// Whether some key is not UTF-8. Then keys are BINARY, otherwise STRING.
     binary_keys: bool,
@@ -226,17 +230,6 @@ fn micros(seconds: i64) -> Option<i64> {
 }
 
 impl Shape {
-    fn new(sketches: bool, payloads: bool) -> Self {
-        Self {
-            binary_keys: false,
-            ranks: 0,
-            far_times: false,
-            repeats: false,
-            sketches,
-            payloads,
-        }
-    }
-
     /// The shape that has room for a document too.
     fn with(self, document: &Document) -> Self {
         Self {
@@ -250,6 +243,7 @@ impl Shape {
 }
 
 /// Documents that are written together.
+#[derive(Default)]
 struct Columns {
     shape: Shape,
     id: Int64Builder,
@@ -274,20 +268,9 @@ impl Columns {
     fn new(shape: Shape) -> Self {
         Self {
             shape,
-            id: Int64Builder::new(),
-            text_key: StringBuilder::new(),
-            binary_key: BinaryBuilder::new(),
-            fingerprint: Int64Builder::new(),
-            sketch: BinaryBuilder::new(),
-            shingles: Int64Builder::new(),
-            scope: StringBuilder::new(),
             seen: TimestampMicrosecondBuilder::new().with_timezone("UTC"),
-            seen_seconds: Int64Builder::new(),
-            repeats: Int64Builder::new(),
             ranks: (0..shape.ranks).map(|_| Int64Builder::new()).collect(),
-            payload: BinaryBuilder::new(),
-            rows: 0,
-            bytes: 0,
+            ..Self::default()
         }
     }
 
