@@ -13,7 +13,8 @@ use crate::convert::{self, key_text};
 use crate::errors::{OrRaise, input_error, not_taken};
 
 /// A document, as it is stored.
-#[pyclass(module = "simdb", frozen)]
+#[pyclass(module = "simdb", frozen, eq)]
+#[derive(PartialEq)]
 pub(crate) struct Document(pub(crate) Arc<simdb::Document>);
 
 impl Document {
@@ -128,10 +129,6 @@ impl Document {
         PyBytes::new(py, self.0.payload())
     }
 
-    fn __eq__(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-
     fn __hash__(&self) -> u64 {
         hash_of(&(self.0.key(), self.fingerprint()))
     }
@@ -216,11 +213,15 @@ pub(crate) fn _document(
 }
 
 /// A stored document that is near.
-#[pyclass(module = "simdb", frozen)]
+#[pyclass(module = "simdb", frozen, eq)]
 #[derive(Clone, PartialEq)]
 pub(crate) struct Match {
     document: Arc<simdb::Document>,
+    /// The number of bits, 0 to 64, in which the fingerprints differ.
+    #[pyo3(get)]
     distance: u32,
+    /// The estimated share of four-word sequences that both have, 0 to 1. None without sketches.
+    #[pyo3(get)]
     similarity: Option<f64>,
 }
 
@@ -241,25 +242,9 @@ impl Match {
         key_text(py, self.document.key())
     }
 
-    /// The number of bits, 0 to 64, in which the fingerprints differ.
-    #[getter]
-    fn distance(&self) -> u32 {
-        self.distance
-    }
-
-    /// The estimated share of four-word sequences that both have, 0 to 1. None without sketches.
-    #[getter]
-    fn similarity(&self) -> Option<f64> {
-        self.similarity
-    }
-
     #[getter]
     fn document(&self) -> Document {
         Document(self.document.clone())
-    }
-
-    fn __eq__(&self, other: &Self) -> bool {
-        self == other
     }
 
     fn __hash__(&self) -> u64 {
@@ -298,11 +283,15 @@ pub(crate) fn _match(
 }
 
 /// The nearest matches, and how many there are.
-#[pyclass(module = "simdb", frozen, sequence)]
+#[pyclass(module = "simdb", frozen, eq, sequence)]
 #[derive(Clone, PartialEq)]
 pub(crate) struct Matches {
     list: Arc<[Match]>,
+    /// The number of documents that match, listed or not.
+    #[pyo3(get)]
     total: u64,
+    /// Whether exactly `total` documents match. Otherwise at least that number match.
+    #[pyo3(get)]
     total_is_exact: bool,
 }
 
@@ -318,18 +307,6 @@ impl Matches {
 
 #[pymethods]
 impl Matches {
-    /// The number of documents that match, listed or not.
-    #[getter]
-    fn total(&self) -> u64 {
-        self.total
-    }
-
-    /// Whether exactly `total` documents match. Otherwise at least that number match.
-    #[getter]
-    fn total_is_exact(&self) -> bool {
-        self.total_is_exact
-    }
-
     fn __len__(&self) -> usize {
         self.list.len()
     }
@@ -346,10 +323,6 @@ impl Matches {
         item(py, index, self.list.len(), |at| {
             Ok(Bound::new(py, self.list[at].clone())?.into_any())
         })
-    }
-
-    fn __eq__(&self, other: &Self) -> bool {
-        self == other
     }
 
     fn __hash__(&self) -> u64 {
@@ -414,10 +387,12 @@ fn item<'py>(
 }
 
 /// What was done with a document, and what is near to it.
-#[pyclass(module = "simdb", frozen)]
+#[pyclass(module = "simdb", frozen, eq)]
 #[derive(PartialEq)]
 pub(crate) struct Verdict {
     change: &'static str,
+    /// Whether the text was too short to judge. It is stored, and near to nothing.
+    #[pyo3(get)]
     too_short: bool,
     matches: Matches,
     replaced: Option<Arc<simdb::Document>>,
@@ -473,12 +448,6 @@ impl Verdict {
         self.change != CHANGES[2]
     }
 
-    /// Whether the text was too short to judge. It is stored, and near to nothing.
-    #[getter]
-    fn too_short(&self) -> bool {
-        self.too_short
-    }
-
     #[getter]
     fn nearest(&self) -> Option<Match> {
         self.matches.list.first().cloned()
@@ -506,10 +475,6 @@ impl Verdict {
         Err(PyTypeError::new_err(
             "`if verdict` could mean both: ask verdict.is_new or verdict.is_duplicate",
         ))
-    }
-
-    fn __eq__(&self, other: &Self) -> bool {
-        self == other
     }
 
     fn __hash__(&self) -> u64 {
@@ -566,12 +531,15 @@ pub(crate) fn _verdict(
 }
 
 /// Two fingerprints that are near, and a key of each.
-#[pyclass(module = "simdb", frozen)]
+#[pyclass(module = "simdb", frozen, eq)]
 #[derive(PartialEq)]
 pub(crate) struct Pair {
     a: Vec<u8>,
     b: Vec<u8>,
+    #[pyo3(get)]
     distance: u32,
+    /// The estimated share of four-word sequences that both have, 0 to 1. None if it was not looked at.
+    #[pyo3(get)]
     similarity: Option<f64>,
 }
 
@@ -598,21 +566,6 @@ impl Pair {
         key_text(py, &self.b)
     }
 
-    #[getter]
-    fn distance(&self) -> u32 {
-        self.distance
-    }
-
-    /// The estimated share of four-word sequences that both have, 0 to 1. None if it was not looked at.
-    #[getter]
-    fn similarity(&self) -> Option<f64> {
-        self.similarity
-    }
-
-    fn __eq__(&self, other: &Self) -> bool {
-        self == other
-    }
-
     fn __hash__(&self) -> u64 {
         hash_of(&(&self.a, &self.b))
     }
@@ -625,7 +578,7 @@ impl Pair {
 }
 
 /// The keys of documents that are near each other, the survivor first.
-#[pyclass(module = "simdb", frozen, sequence)]
+#[pyclass(module = "simdb", frozen, eq, sequence)]
 #[derive(PartialEq)]
 pub(crate) struct Cluster {
     keys: Vec<Vec<u8>>,
@@ -670,10 +623,6 @@ impl Cluster {
         item(py, index, self.keys.len(), |at| {
             Ok(key_text(py, &self.keys[at])?.into_any())
         })
-    }
-
-    fn __eq__(&self, other: &Self) -> bool {
-        self == other
     }
 
     fn __hash__(&self) -> u64 {

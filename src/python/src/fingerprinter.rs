@@ -14,7 +14,8 @@ use crate::question::Named;
 use crate::signals::{Stop, detached, stoppable};
 
 /// Makes fingerprints. It is small, can be pickled, and needs no database.
-#[pyclass(module = "simdb", frozen)]
+#[pyclass(module = "simdb", frozen, eq)]
+#[derive(PartialEq)]
 pub(crate) struct Fingerprinter(pub(crate) simdb::Fingerprinter);
 
 /// The size of sketches of so many bytes.
@@ -170,10 +171,6 @@ impl Fingerprinter {
     fn text_of_html(&self, py: Python<'_>, html: &Bound<'_, PyAny>) -> PyResult<String> {
         let page = Page::new(html)?;
         py.detach(|| page.text(&self.0)).or_raise(py)
-    }
-
-    fn __eq__(&self, other: &Self) -> bool {
-        self.0 == other.0
     }
 
     fn __hash__(&self) -> u64 {
