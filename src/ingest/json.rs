@@ -162,8 +162,8 @@ pub(super) fn use_of(name: &str, options: &ReadOptions) -> Option<crate::parquet
 
     Fields::default().named(name, options)?;
     let key = match options.numbered {
-        // A place names the document.
-        true => Use::SpareKey,
+        // A place names the document, whatever the column holds.
+        true => Use::Other,
         false => Use::Key,
     };
     Some(match name {

@@ -196,8 +196,6 @@ pub(crate) enum Use {
     NamedContent,
     /// It names the document.
     Key,
-    /// It names the document beside its place, which is enough.
-    SpareKey,
     /// A number or a time. Whether it can be used is for whoever parses the line to say, also of other types.
     Value,
     Other,
@@ -258,7 +256,7 @@ fn ensure_readable(
             Some(Use::Key) => keys.push(field.as_ref()),
             Some(Use::Content) => contents.push((field.as_ref(), false)),
             Some(Use::NamedContent) => contents.push((field.as_ref(), true)),
-            Some(Use::SpareKey | Use::Value | Use::Other) | None => {}
+            Some(Use::Value | Use::Other) | None => {}
         }
     }
     if contents.is_empty() {
