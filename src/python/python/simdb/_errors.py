@@ -4,8 +4,6 @@
 class Error(Exception):
     """What goes wrong in simdb. The message says what to do."""
 
-    __module__ = "simdb"
-
     def __reduce__(self) -> tuple[type, tuple[object, ...], dict[str, object]]:
         # The number of the system's error is beside what an exception is pickled as.
         state = dict(self.__dict__)
@@ -20,8 +18,6 @@ class InputError(Error, ValueError):
     ``index`` is the place of the bad document or text among many, or None.
     """
 
-    __module__ = "simdb"
-
     def __init__(self, message: str, index: int | None = None) -> None:
         super().__init__(message)
         self.index = index
@@ -30,13 +26,9 @@ class InputError(Error, ValueError):
 class NotFoundError(Error, FileNotFoundError):
     """No database is at the path."""
 
-    __module__ = "simdb"
-
 
 class ExistsError(Error, FileExistsError):
     """Something is at the path already."""
-
-    __module__ = "simdb"
 
 
 class BusyError(Error):
@@ -44,8 +36,6 @@ class BusyError(Error):
 
     ``process`` is the number of the process that has it open, if the system tells.
     """
-
-    __module__ = "simdb"
 
     def __init__(self, message: str, process: int | None = None) -> None:
         super().__init__(message)
@@ -55,13 +45,9 @@ class BusyError(Error):
 class ClosedError(Error, ValueError):
     """It was closed."""
 
-    __module__ = "simdb"
-
 
 class ForkedError(ClosedError):
     """It was opened by the process that this one was forked from. Open it here."""
-
-    __module__ = "simdb"
 
 
 class NotServedError(Error, ConnectionError):
@@ -70,25 +56,17 @@ class NotServedError(Error, ConnectionError):
     What was not answered may be stored or not. It can be submitted again.
     """
 
-    __module__ = "simdb"
-
 
 class ReadOnlyError(Error, PermissionError):
     """The database was opened to read only."""
-
-    __module__ = "simdb"
 
 
 class DamagedError(Error):
     """The file is damaged, of another release, or no database."""
 
-    __module__ = "simdb"
-
 
 class StorageError(Error, OSError):
     """The system refused: the disk is full or fails, a right is missing. What was answered is safe."""
-
-    __module__ = "simdb"
 
 
 class OutcomeUnknownError(StorageError):
@@ -97,4 +75,10 @@ class OutcomeUnknownError(StorageError):
     ``Database.reopen``, or a new opening, finds out.
     """
 
-    __module__ = "simdb"
+
+for _class in (
+    Error, InputError, NotFoundError, ExistsError, BusyError, ClosedError, ForkedError, NotServedError, ReadOnlyError,
+    DamagedError, StorageError, OutcomeUnknownError,
+):
+    _class.__module__ = "simdb"
+del _class
