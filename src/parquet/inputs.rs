@@ -506,15 +506,8 @@ pub(super) fn number(batch: &RecordBatch, name: &str, row: usize) -> Result<Opti
 
 /// The fingerprint of a row in a column of bit patterns. `None` if there is none, or no such column.
 pub(super) fn fingerprint(batch: &RecordBatch, name: &str, row: usize) -> Option<Fingerprint> {
-    let column = column_with(batch, name, row)?;
-    let bits = match column.data_type() {
-        DataType::Int64 => column
-            .as_primitive::<Int64Type>()
-            .value(row)
-            .cast_unsigned(),
-        DataType::UInt64 => column.as_primitive::<UInt64Type>().value(row),
-        _ => return None,
-    };
+    // A number with a sign stands for the same 64 bits.
+    let bits = whole(batch, name, row)? as u64;
     Some(Fingerprint::from_bits(bits))
 }
 
