@@ -249,9 +249,8 @@ struct Reading {
     file: ImportFile,
     batches: Batches,
     batch: Option<RecordBatch>,
-    /// The next row of the batch, and the rows of earlier batches.
+    /// The next row of the batch.
     row: usize,
-    before: usize,
 }
 
 impl Reading {
@@ -268,7 +267,6 @@ impl Reading {
             batches,
             batch: None,
             row: 0,
-            before: 0,
         })
     }
 
@@ -279,14 +277,14 @@ impl Reading {
             {
                 let read = document(batch, self.row, self.file.scope.as_deref(), stored_in);
                 self.row += 1;
-                let place = self.before + self.row;
+                let place = self.batches.read - (batch.num_rows() - self.row) as u64;
                 return Some(
                     read.map_err(|reason| {
                         refused(&self.file.path)(format!("row {place}: {reason}"))
                     }),
                 );
             }
-            self.before += self.batch.take().map_or(0, |batch| batch.num_rows());
+            self.batch = None;
             self.row = 0;
             match self.batches.next()? {
                 Ok(batch) => self.batch = Some(batch),

@@ -325,8 +325,8 @@ pub(super) struct Batches {
     path: PathBuf,
     reader: Option<ParquetRecordBatchReader>,
     /// The rows that the file says it has, and those that were read.
-    rows: u64,
-    read: u64,
+    pub(super) rows: u64,
+    pub(super) read: u64,
 }
 
 impl Batches {

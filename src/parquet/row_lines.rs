@@ -41,8 +41,6 @@ pub(crate) struct RowLines {
     max_record_bytes: u64,
     /// Called with the bytes of the file that were read since it was called before.
     read: Box<dyn FnMut(u64) + Send>,
-    rows: u64,
-    all_rows: u64,
     reported: u64,
     all_bytes: u64,
 }
@@ -71,9 +69,7 @@ impl RowLines {
             }
         }
         let columns = ProjectionMask::roots(builder.parquet_schema(), wanted);
-        let metadata = builder.metadata();
-        let all_rows = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);
-        let together = rows_together(metadata, TOGETHER);
+        let together = rows_together(builder.metadata(), TOGETHER);
         let all_bytes = path.metadata().map_or(0, |metadata| metadata.len());
         let batches = Batches::new(
             path,
@@ -89,8 +85,6 @@ impl RowLines {
             long_line: 0,
             max_record_bytes: max_record_bytes as u64,
             read: Box::new(read),
-            rows: 0,
-            all_rows,
             reported: 0,
             all_bytes,
         })
@@ -134,10 +128,9 @@ impl RowLines {
             Error::Input { reason, .. } => io::Error::new(io::ErrorKind::InvalidData, reason),
             error => io::Error::other(error),
         })?;
-        self.rows += batch.num_rows() as u64;
         self.batch = Some(batch);
-        let share =
-            u128::from(self.all_bytes) * u128::from(self.rows) / u128::from(self.all_rows.max(1));
+        let Batches { rows, read, .. } = self.batches;
+        let share = u128::from(self.all_bytes) * u128::from(read) / u128::from(rows.max(1));
         let share = u64::try_from(share).unwrap_or(self.all_bytes);
         self.report(share.min(self.all_bytes));
         Ok(true)
