@@ -6,13 +6,6 @@ use std::time::{Duration, Instant};
 use super::{Fingerprinter, Scheme};
 use crate::sketch::SketchSize;
 
-/// All schemes that make fingerprints.
-fn fingerprinters() -> impl Iterator<Item = Fingerprinter> {
-    Scheme::ALL
-        .iter()
-        .filter_map(|&scheme| Fingerprinter::new(scheme).ok())
-}
-
 /// A page that shows a text.
 fn page(text: &str) -> String {
     // Browsers drop NUL, and so do we. In a text, NUL parts words.
@@ -28,7 +21,7 @@ fn page(text: &str) -> String {
 /// are none, the text has too few different tokens.
 fn assert_judged(name: &str, text: &str, tokens: usize, shingles: u32) {
     let html = page(text);
-    for fingerprinter in fingerprinters() {
+    for fingerprinter in Fingerprinter::all() {
         let what = format!("{}: {name}", fingerprinter.scheme());
         let is_judged = tokens >= fingerprinter.min_tokens() && shingles > 0;
         let fingerprint = fingerprinter.fingerprint(text);
@@ -211,7 +204,7 @@ fn texts_that_look_the_same_are_the_same() {
 }
 
 fn assert_same(plain: &str, text: &str) {
-    for fingerprinter in fingerprinters() {
+    for fingerprinter in Fingerprinter::all() {
         let judged = fingerprinter.fingerprint_and_sketch(plain);
         assert!(judged.is_some(), "{plain}");
         assert_eq!(
@@ -271,7 +264,7 @@ fn long_texts_take_linear_time() {
     ];
     for (name, make, is_judged) in texts {
         let text = make();
-        for fingerprinter in fingerprinters() {
+        for fingerprinter in Fingerprinter::all() {
             let begun = Instant::now();
             let judged = fingerprinter.fingerprint_and_sketch(&text);
             assert_eq!(
@@ -321,7 +314,7 @@ fn long_pages_take_linear_time() {
         let page = |length: usize| format!("{} > {text}", piece.repeat(length / piece.len()));
         let short = page(1 << 20);
         let long = page(longest());
-        for fingerprinter in fingerprinters() {
+        for fingerprinter in Fingerprinter::all() {
             let begun = Instant::now();
             let scheme = fingerprinter.scheme();
             let html = if is_read_long(scheme) { &long } else { &short };

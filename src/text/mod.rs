@@ -7,8 +7,6 @@ mod features;
 #[cfg(feature = "text")]
 mod fingerprinter;
 #[cfg(all(test, feature = "text"))]
-mod fingerprinter_tests;
-#[cfg(all(test, feature = "text"))]
 mod hard_texts_tests;
 #[cfg(feature = "text")]
 mod html;
