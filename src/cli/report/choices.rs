@@ -101,7 +101,7 @@ impl Choices {
     fn table(&self) -> Table {
         let mut headings = vec!["max distance".to_owned()];
         headings.extend(self.counted_similarities().map(similarity_text));
-        let mut table = Table::of_numbers(headings);
+        let mut table = Table::new(headings);
         for counts in self
             .counts
             .chunk_by(|a, b| a.max_distance == b.max_distance)

@@ -234,7 +234,7 @@ impl Section for Distances {
     }
 
     fn parts(&self) -> Vec<Part> {
-        let mut table = Table::new(&[("bits", true), (self.what, true)]);
+        let mut table = Table::new(["bits", self.what]);
         if self.similar.is_some() {
             table = table
                 .with_part_of_bar("similar")
@@ -370,11 +370,7 @@ impl Clusters {
                 Part::Paragraph("There are no clusters.".to_owned()),
             ];
         }
-        let mut table = Table::new(&[
-            ("documents of a cluster", true),
-            ("clusters", true),
-            ("documents", true),
-        ]);
+        let mut table = Table::new(["documents of a cluster", "clusters", "documents"]);
         for size in &sizes {
             let range = match size.least == size.most {
                 true => told_count(size.least),

@@ -45,7 +45,7 @@ pub(super) enum OnPaper {
     LeftOut,
 }
 
-/// A table with a heading. Numbers stand at the right of their columns.
+/// A table of numbers, which stand at the right of their columns.
 pub(super) struct Table {
     columns: Vec<Column>,
     rows: Vec<Row>,
@@ -53,7 +53,6 @@ pub(super) struct Table {
 
 struct Column {
     heading: String,
-    is_number: bool,
     /// The part of the bars that shows the numbers of this column, if the bars have several parts.
     part_of_bar: Option<usize>,
 }
@@ -65,24 +64,9 @@ struct Row {
 }
 
 impl Table {
-    /// A table of these columns, and whether they have numbers.
-    pub(super) fn new(columns: &[(&'static str, bool)]) -> Self {
-        let columns = columns.iter().map(|&(heading, is_number)| Column {
-            heading: heading.to_owned(),
-            is_number,
-            part_of_bar: None,
-        });
-        Self {
-            columns: columns.collect(),
-            rows: Vec::new(),
-        }
-    }
-
-    /// A table of numbers.
-    pub(super) fn of_numbers(headings: impl IntoIterator<Item = String>) -> Self {
+    pub(super) fn new(headings: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let columns = headings.into_iter().map(|heading| Column {
-            heading,
-            is_number: true,
+            heading: heading.into(),
             part_of_bar: None,
         });
         Self {
@@ -97,7 +81,6 @@ impl Table {
         let part = parts.count();
         self.columns.push(Column {
             heading: heading.to_owned(),
-            is_number: true,
             part_of_bar: Some(part),
         });
         self
@@ -204,12 +187,8 @@ fn table_text(table: &Table) -> String {
     let mut lines = Vec::new();
     for row in [&headings].into_iter().chain(&table.rows) {
         let mut line = String::new();
-        let columns = widths.iter().zip(&table.columns);
-        for (cell, (width, column)) in row.cells.iter().zip(columns) {
-            line += &match column.is_number {
-                true => format!("{cell:>width$}  "),
-                false => format!("{cell:<width$}  "),
-            };
+        for (cell, width) in row.cells.iter().zip(&widths) {
+            line += &format!("{cell:>width$}  ");
         }
         for (length, sign) in table.bar_lengths(row).zip(BAR_SIGNS) {
             // What there is at all can be seen.
@@ -338,14 +317,13 @@ fn add_table(page: &mut String, table: &Table) {
     );
     for column in &table.columns {
         let heading = escaped(&column.heading);
-        let class = class(column);
         let sample = match column.part_of_bar {
             Some(part) => bar_html("sample", [(part, 1.0)]),
             None => String::new(),
         };
         add(
             page,
-            &format!("<th scope=\"col\"{class}>{sample}{heading}</th>"),
+            &format!("<th scope=\"col\" class=\"number\">{sample}{heading}</th>"),
         );
     }
     if has_bars {
@@ -354,9 +332,9 @@ fn add_table(page: &mut String, table: &Table) {
     add(page, "</tr></thead>\n<tbody>");
     for row in &table.rows {
         page.push_str("<tr>");
-        for (cell, column) in row.cells.iter().zip(&table.columns) {
+        for cell in &row.cells {
             // Writing to a string cannot fail.
-            _ = write!(page, "<td{}>{}</td>", class(column), escaped(cell));
+            _ = write!(page, "<td class=\"number\">{}</td>", escaped(cell));
         }
         if has_bars {
             let bar = bar_html("bar", table.bar_lengths(row).enumerate());
@@ -383,13 +361,6 @@ fn bar_html(class: &str, parts: impl IntoIterator<Item = (usize, f64)>) -> Strin
         }
     }
     svg + "</svg>"
-}
-
-fn class(column: &Column) -> &'static str {
-    match column.is_number {
-        true => " class=\"number\"",
-        false => "",
-    }
 }
 
 fn add_cluster(page: &mut String, heading: &str, rows: &[[String; 2]]) {

@@ -175,14 +175,14 @@ impl Section for Spread {
         let mut parts = vec![Part::Heading("How the fingerprints are spread")];
         parts.push(Part::Paragraph(self.sentence()));
         if !self.tables.is_empty() {
-            let mut table = Table::new(&[
-                ("table", true),
-                ("leading bits", true),
-                ("ranges", true),
-                ("candidates if evenly spread", true),
-                ("expected", true),
-                ("met", true),
-                ("most met", true),
+            let mut table = Table::new([
+                "table",
+                "leading bits",
+                "ranges",
+                "candidates if evenly spread",
+                "expected",
+                "met",
+                "most met",
             ]);
             for spread in &self.tables {
                 table.add([
@@ -201,12 +201,8 @@ impl Section for Spread {
             let text =
                 "In these tables, many more fingerprints begin alike than random ones would:";
             parts.push(Part::Paragraph(text.to_owned()));
-            let mut table = Table::new(&[
-                ("table", true),
-                ("leading bits", true),
-                ("fingerprints", true),
-                ("if evenly spread", true),
-            ]);
+            let mut table =
+                Table::new(["table", "leading bits", "fingerprints", "if evenly spread"]);
             for prefix in &self.fullest {
                 table.add([
                     prefix.table.to_string(),
