@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, Read};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Deref};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(super) trait Terminal: Send + Sync {
     fn standard_input(self: Arc<Self>) -> Option<Box<dyn Read + Send>>;
 }
 
-/// The console of one request. Clones are the same console.
+/// The console of one request, with all that its terminal does. Clones are the same console.
 #[derive(Clone)]
 pub(super) struct Console {
     terminal: Arc<dyn Terminal>,
@@ -53,6 +53,14 @@ pub(super) struct Console {
     quiet: bool,
     /// Where relative paths begin. `None` if that is the current directory of the process.
     directory: Option<Arc<Path>>,
+}
+
+impl Deref for Console {
+    type Target = dyn Terminal;
+
+    fn deref(&self) -> &Self::Target {
+        self.terminal.as_ref()
+    }
 }
 
 impl Console {
@@ -65,40 +73,16 @@ impl Console {
         }
     }
 
-    /// Prints a message on standard error, on one line.
-    pub(super) fn complain(&self, message: &str) {
-        self.terminal.complain(message);
-    }
-
     /// Prints a message that is no error, unless quiet was asked for.
     pub(super) fn remark(&self, message: &str) {
         if !self.quiet {
-            self.terminal.complain(message);
+            self.complain(message);
         }
-    }
-
-    /// Writes a line before the first output, if that goes to a terminal.
-    pub(super) fn head(&self, line: &'static str) {
-        self.terminal.head(line);
-    }
-
-    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        self.terminal.write(bytes)
-    }
-
-    /// Waits until what was written has got to where standard output goes. An error if it may not have got there.
-    fn confirm(&self) -> io::Result<()> {
-        self.terminal.confirm()
     }
 
     /// Whether somebody else has asked than this process. What concerns the process is then not changed.
     pub(super) fn is_of_client(&self) -> bool {
         self.directory.is_some()
-    }
-
-    /// Whether nobody wants the work to go on.
-    pub(super) fn is_ended(&self) -> bool {
-        self.terminal.is_ended()
     }
 
     /// Refuses to go on if nobody wants it.
