@@ -51,7 +51,7 @@ impl Refusal {
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         Self {
-            code: code_of(error.kind()),
+            code: name_of(&CODES, &error.kind()),
             message: Error::with_causes(&error),
         }
     }
@@ -75,11 +75,6 @@ const CODES: [(ErrorKind, &str); 15] = [
     (ErrorKind::Callback, "CALLBACK"),
     (ErrorKind::NotServed, "NOTSERVED"),
 ];
-
-fn code_of(kind: ErrorKind) -> &'static str {
-    let found = CODES.iter().find(|(of, _)| *of == kind);
-    found.expect("every kind has a word").1
-}
 
 /// The kind for which a word stands. One of another release may be unknown.
 pub(crate) fn kind_of(code: &str) -> ErrorKind {
@@ -214,14 +209,30 @@ impl<'a> Arguments<'a> {
     }
 
     fn order(&mut self) -> Result<Order, Refusal> {
-        let name = self.text("order")?;
-        for (order, own) in ORDERS {
+        self.named("order", &ORDERS, "ORDER is distance or similarity")
+    }
+
+    /// What has this name in a list. If nothing has it, `otherwise` says which names there are.
+    pub(super) fn named<T: Copy>(
+        &mut self,
+        what: &str,
+        names: &[(T, &str)],
+        otherwise: &str,
+    ) -> Result<T, Refusal> {
+        let name = self.text(what)?;
+        for (named, own) in names {
             if own.eq_ignore_ascii_case(name) {
-                return Ok(order);
+                return Ok(*named);
             }
         }
-        Err(Refusal::syntax("ORDER is distance or similarity"))
+        Err(Refusal::syntax(otherwise))
     }
+}
+
+/// The name in a list that has one for each value.
+pub(super) fn name_of<T: PartialEq>(names: &[(T, &'static str)], value: &T) -> &'static str {
+    let found = names.iter().find(|(own, _)| own == value);
+    found.expect("every value has a name").1
 }
 
 const ORDERS: [(Order, &str); 2] = [
@@ -262,11 +273,8 @@ fn add(rest: &mut Arguments<'_>) -> Result<Call, Refusal> {
             "SCOPE" => document = document.with_scope(rest.text("scope")?),
             "PAYLOAD" => document = document.with_payload(rest.next("payload")?),
             "ONMATCH" => {
-                let name = rest.text("action")?;
-                let mut named = ACTIONS.iter();
-                let found = named.find(|(_, own)| own.eq_ignore_ascii_case(name));
-                let unknown = || Refusal::syntax("ONMATCH is skip, link or replace");
-                policy.on_match = found.ok_or_else(unknown)?.0;
+                let otherwise = "ONMATCH is skip, link or replace";
+                policy.on_match = rest.named("action", &ACTIONS, otherwise)?;
             }
             "TOUCH" => policy.touch = true,
             "KEEP" => policy = policy.keep(rest.number("number to keep")?),
@@ -366,9 +374,8 @@ pub(crate) fn add_request(document: &Document, policy: &Policy) -> Result<Vec<u8
         request.text("PAYLOAD");
         request.text(document.payload());
     }
-    let action = ACTIONS.iter().find(|(on, _)| *on == policy.on_match);
-    let name = action.expect("every action has a name").1;
-    write_option(&mut request, "ONMATCH", name);
+    let action = name_of(&ACTIONS, &policy.on_match);
+    write_option(&mut request, "ONMATCH", action);
     if policy.touch {
         request.text("TOUCH");
     }
@@ -453,9 +460,7 @@ fn write_filter(request: &mut RequestWriter, filter: &Filter) -> Result<()> {
     write_near(request, &filter.near);
     let default = Filter::default();
     if filter.order != default.order {
-        let order = ORDERS.iter().find(|(order, _)| *order == filter.order);
-        let name = order.expect("every order has a name").1;
-        write_option(request, "ORDER", name);
+        write_option(request, "ORDER", name_of(&ORDERS, &filter.order));
     }
     if filter.is_nearest {
         write_option(request, "NEAREST", &filter.limit);

@@ -1,6 +1,6 @@
 //! The call SIM.OVERLAP: how much of a text stood elsewhere, asked and answered.
 
-use super::call::{Arguments, Call, Refusal, near_option, write_near, write_option};
+use super::call::{Arguments, Call, Refusal, name_of, near_option, write_near, write_option};
 use super::reply::{Fields, write_similarity};
 use super::resp::{Answers, MOST_REQUEST_BYTES, RequestWriter, Value};
 use crate::database::{FirstMatch, Near, Overlap, OverlapDocument, OverlapQuery, OverlapUnit};
@@ -25,11 +25,8 @@ pub(super) fn read_call(rest: &mut Arguments<'_>) -> Result<Call, Refusal> {
     while let Some(option) = rest.option() {
         match option.as_str() {
             "UNIT" => {
-                let name = rest.text("unit")?;
-                let mut named = UNITS.iter();
-                let found = named.find(|(_, own)| own.eq_ignore_ascii_case(name));
-                let unknown = || Refusal::syntax("UNIT is sentence, paragraph or document");
-                query = query.unit(found.ok_or_else(unknown)?.0);
+                let otherwise = "UNIT is sentence, paragraph or document";
+                query = query.unit(rest.named("unit", &UNITS, otherwise)?);
             }
             "WITHOUT" => query = query.without(rest.bytes("key")?),
             "LIMIT" => query = query.limit(rest.number("limit")?),
@@ -59,9 +56,7 @@ pub(super) fn overlap_request(text: &str, query: &OverlapQuery) -> Result<Vec<u8
     } = query;
     let mut request = RequestWriter::default();
     write_option(&mut request, "SIM.OVERLAP", text);
-    let mut named = UNITS.iter();
-    let name = named.find(|(own, _)| own == unit);
-    write_option(&mut request, "UNIT", name.expect("every unit has a name").1);
+    write_option(&mut request, "UNIT", name_of(&UNITS, unit));
     if let Some(key) = without {
         request.text("WITHOUT");
         request.text(key);
