@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::str;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::ingest::{Fingerprinting, Record, Rejected};
 use crate::plural::counted;
@@ -18,6 +18,7 @@ use super::arguments::{Reading, similarity_parser};
 use super::console::Console;
 use super::escaping::printable;
 use super::match_list::MatchList;
+use super::process::locked;
 
 /// What stands for the payloads of stored documents, instead of a file.
 const PAYLOAD: &str = "payload";
@@ -172,10 +173,6 @@ fn name_of_key(key: &[u8]) -> Vec<u8> {
 fn name_of_document(document: &Document) -> Vec<u8> {
     let bits = document.fingerprint().map_or(0, Fingerprint::bits);
     [b"d", bits.to_le_bytes().as_slice(), document.key()].concat()
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Verification {
