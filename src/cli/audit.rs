@@ -12,6 +12,7 @@ use super::console::Console;
 use super::dedup::Steps;
 use super::escaping::printable;
 use super::output::{Output, name_fields};
+use super::units::told_sketches;
 use crate::dedup::{
     Audit, AuditFault, AuditReport, AuditVerdict, DedupEvent, FaultKind, InputRecords, KeptPair,
     ListedRecord,
@@ -129,7 +130,7 @@ impl Arguments {
                 "Near means: {}. Scheme {}, {}. The search for near records is exact within these limits.",
                 limits(report),
                 report.scheme,
-                sketches(report.sketch_size),
+                told_sketches(report.sketch_size),
             ),
         ];
         add_kept(report, &mut lines);
@@ -305,13 +306,6 @@ fn bounds(report: &AuditReport) -> String {
     match report.least_similarity {
         Some(similarity) => format!("{distance}, similarity {similarity:.2} or more"),
         None => distance,
-    }
-}
-
-fn sketches(size: SketchSize) -> String {
-    match size.bytes() {
-        0 => "no sketches".to_owned(),
-        bytes => format!("sketches of {bytes} bytes"),
     }
 }
 

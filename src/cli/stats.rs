@@ -15,7 +15,7 @@ use super::output::{Output, key_fields};
 #[cfg(unix)]
 use super::remote::Remote;
 use super::times::local_zone;
-use super::units::{self, cache, told_bytes, told_count};
+use super::units::{self, cache, told_bytes, told_count, told_sketches};
 use super::verbs::{self, LiveDatabase, Verb};
 use crate::inspect::{FullestPrefixes, LargestGroups, Metrics, Statistics};
 use crate::plural::counted;
@@ -310,10 +310,7 @@ impl Overview {
             sketch_size,
             ..
         } = self.stats;
-        let sketches = match sketch_size.bytes() {
-            0 => "no sketches".to_owned(),
-            bytes => format!("sketches of {bytes} bytes"),
-        };
+        let sketches = told_sketches(sketch_size);
         let different = counted(told_count(fingerprints), "different fingerprint");
         format!("about {different} of scheme {scheme}, {sketches}")
     }

@@ -2,7 +2,7 @@
 //!
 //! A number is computed exactly, so what is no whole number or too large is refused and never rounded.
 
-use crate::Cache;
+use crate::{Cache, SketchSize};
 
 /// Parses a count: `5000`, `1_000_000`, `10k`, `1.5M`, `1e8`.
 pub(super) fn count<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
@@ -65,6 +65,14 @@ pub(super) fn told_count(count: u64) -> String {
         told.push(digit);
     }
     told
+}
+
+/// The sketches that a database has.
+pub(super) fn told_sketches(size: SketchSize) -> String {
+    match size.bytes() {
+        0 => "no sketches".to_owned(),
+        bytes => format!("sketches of {bytes} bytes"),
+    }
 }
 
 /// What happened at least once: `3 skipped`, `1 deleted`.
