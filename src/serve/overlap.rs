@@ -165,12 +165,11 @@ pub(super) fn read_overlap(value: &Value<'_>) -> Result<Overlap, String> {
 }
 
 fn read_document(fields: Fields<'_>) -> Result<OverlapDocument, String> {
-    let share = fields.text("share")?.parse().ok();
     Ok(OverlapDocument {
         key: fields.bytes("key")?.to_vec(),
         units: fields.number("units")?,
         characters: fields.number("characters")?,
-        share: share.ok_or("'share' is no number")?,
+        share: fields.decimal("share")?,
         first_units: fields.number("first_units")?,
         seen: fields.number("seen")?,
     })

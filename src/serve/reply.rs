@@ -57,15 +57,14 @@ impl Info {
 
     /// Reads an answer. Says what is wrong with one of another version.
     pub(crate) fn read(value: &Value<'_>) -> Result<Self, String> {
-        let Fields(fields) = Fields::of(value)?;
-        let protocol: u32 = Fields(fields).number("protocol")?;
+        let fields = Fields::of(value)?;
+        let protocol: u32 = fields.number("protocol")?;
         if protocol != VERSION {
             return Err(format!(
                 "it answers version {protocol} of the protocol, and this process asks by version {VERSION}: use the \
                  same release of simdb for both"
             ));
         }
-        let fields = Fields(fields);
         let file = fields.text("file")?.split_once(':');
         let file =
             file.and_then(|(device, number)| Some((device.parse().ok()?, number.parse().ok()?)));
@@ -73,10 +72,7 @@ impl Info {
         Ok(Self {
             scheme: scheme.parse().map_err(|error: Error| error.to_string())?,
             max_distance: fields.number("max_distance")?,
-            min_similarity: fields.optional("min_similarity", |fields, name| {
-                let number = fields.text(name)?.parse().ok();
-                number.ok_or_else(|| format!("'{name}' is no number"))
-            })?,
+            min_similarity: fields.optional("min_similarity", Fields::decimal)?,
             sketch_size: SketchSize::from_bytes(fields.number("sketch_bytes")?)
                 .ok_or("sketches of another size")?,
             file: file.ok_or("no number of the file")?,
@@ -172,15 +168,12 @@ pub(crate) fn write_verdict(verdict: &Verdict, answers: &mut Answers) {
     write_document(replaced, answers.field("replaced"));
 }
 
-/// Why an answer cannot be understood.
-type Wrong = String;
-
 /// The named values of a map.
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'a>(&'a [Value<'a>]);
 
 impl<'a> Fields<'a> {
-    pub(super) fn of(value: &'a Value<'a>) -> Result<Self, Wrong> {
+    pub(super) fn of(value: &'a Value<'a>) -> Result<Self, String> {
         match value {
             Value::Array(values) => Ok(Self(values)),
             _ => Err("an answer has no fields".to_owned()),
@@ -188,7 +181,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The value of a name. Others may be there too, of later releases.
-    pub(super) fn value(self, name: &str) -> Result<&'a Value<'a>, Wrong> {
+    pub(super) fn value(self, name: &str) -> Result<&'a Value<'a>, String> {
         let (pairs, _) = self.0.as_chunks::<2>();
         let named =
             |pair: &&[Value<'_>; 2]| matches!(pair[0], Value::Text(own) if own == name.as_bytes());
@@ -197,18 +190,18 @@ impl<'a> Fields<'a> {
         Ok(&found.ok_or_else(missing)?[1])
     }
 
-    pub(super) fn bytes(self, name: &str) -> Result<&'a [u8], Wrong> {
+    pub(super) fn bytes(self, name: &str) -> Result<&'a [u8], String> {
         match self.value(name)? {
             Value::Text(bytes) => Ok(bytes),
             _ => Err(format!("'{name}' is no text")),
         }
     }
 
-    pub(super) fn text(self, name: &str) -> Result<&'a str, Wrong> {
+    pub(super) fn text(self, name: &str) -> Result<&'a str, String> {
         str::from_utf8(self.bytes(name)?).map_err(|_| format!("'{name}' is no UTF-8"))
     }
 
-    pub(super) fn number<T: TryFrom<i64>>(self, name: &str) -> Result<T, Wrong> {
+    pub(super) fn number<T: TryFrom<i64>>(self, name: &str) -> Result<T, String> {
         let number = match self.value(name)? {
             Value::Integer(number) => T::try_from(*number).ok(),
             _ => None,
@@ -216,7 +209,13 @@ impl<'a> Fields<'a> {
         number.ok_or_else(|| format!("'{name}' is no number that it can be"))
     }
 
-    pub(super) fn array(self, name: &str) -> Result<&'a [Value<'a>], Wrong> {
+    /// A number with a fraction.
+    pub(super) fn decimal(self, name: &str) -> Result<f64, String> {
+        let number = self.text(name)?.parse().ok();
+        number.ok_or_else(|| format!("'{name}' is no number"))
+    }
+
+    pub(super) fn array(self, name: &str) -> Result<&'a [Value<'a>], String> {
         match self.value(name)? {
             Value::Array(values) => Ok(values),
             _ => Err(format!("'{name}' is no array")),
@@ -227,8 +226,8 @@ impl<'a> Fields<'a> {
     pub(super) fn optional<T>(
         self,
         name: &str,
-        read: impl FnOnce(Self, &str) -> Result<T, Wrong>,
-    ) -> Result<Option<T>, Wrong> {
+        read: impl FnOnce(Self, &str) -> Result<T, String>,
+    ) -> Result<Option<T>, String> {
         match self.value(name)? {
             Value::Null => Ok(None),
             _ => read(self, name).map(Some),
@@ -251,14 +250,14 @@ pub(crate) fn refused(value: Value<'_>) -> Result<Value<'_>> {
     }
 }
 
-pub(crate) fn read_document(value: &Value<'_>) -> Result<Option<Document>, Wrong> {
+pub(crate) fn read_document(value: &Value<'_>) -> Result<Option<Document>, String> {
     match value {
         Value::Null => Ok(None),
         _ => document_of(Fields::of(value)?).map(Some),
     }
 }
 
-fn document_of(fields: Fields<'_>) -> Result<Document, Wrong> {
+fn document_of(fields: Fields<'_>) -> Result<Document, String> {
     let wrong = |error: Error| error.to_string();
     let fingerprint = fields.optional("fingerprint", |fields, name| {
         fields.text(name)?.parse().map_err(wrong)
@@ -289,11 +288,11 @@ fn document_of(fields: Fields<'_>) -> Result<Document, Wrong> {
 }
 
 /// Reads matches. How similar they are follows from their sketches and that of the question.
-pub(crate) fn read_matches(value: &Value<'_>, asked: Option<&Sketch>) -> Result<Matches, Wrong> {
+pub(crate) fn read_matches(value: &Value<'_>, asked: Option<&Sketch>) -> Result<Matches, String> {
     matches_of(Fields::of(value)?, asked)
 }
 
-fn matches_of(fields: Fields<'_>, asked: Option<&Sketch>) -> Result<Matches, Wrong> {
+fn matches_of(fields: Fields<'_>, asked: Option<&Sketch>) -> Result<Matches, String> {
     let mut list = Vec::new();
     for value in fields.array("matches")? {
         let found = Fields::of(value)?;
@@ -306,7 +305,7 @@ fn matches_of(fields: Fields<'_>, asked: Option<&Sketch>) -> Result<Matches, Wro
     Ok(Matches::new(list, fields.number("total")?, exact != 0))
 }
 
-pub(crate) fn read_verdict(value: &Value<'_>, asked: Option<&Sketch>) -> Result<Verdict, Wrong> {
+pub(crate) fn read_verdict(value: &Value<'_>, asked: Option<&Sketch>) -> Result<Verdict, String> {
     let fields = Fields::of(value)?;
     let change = match fields.text("change")? {
         "inserted" => Change::Inserted,
@@ -323,7 +322,7 @@ pub(crate) fn read_verdict(value: &Value<'_>, asked: Option<&Sketch>) -> Result<
     Ok(Verdict::new(change, matches_of(fields, asked)?, deleted))
 }
 
-pub(crate) fn read_number(value: &Value<'_>) -> Result<u64, Wrong> {
+pub(crate) fn read_number(value: &Value<'_>) -> Result<u64, String> {
     match value {
         Value::Integer(number) => u64::try_from(*number).map_err(|_| "less than 0".to_owned()),
         _ => Err("an answer is no number".to_owned()),

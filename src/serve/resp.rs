@@ -196,8 +196,8 @@ fn push_line(out: &mut Vec<u8>, mark: u8, line: &str) {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RespVersion {
     #[default]
-    Two,
-    Three,
+    Two = 2,
+    Three = 3,
 }
 
 /// Writes answers.

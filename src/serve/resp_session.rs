@@ -427,11 +427,7 @@ impl<'s> RespSession<'s> {
         answers.map(7);
         answers.field("server").text("simdb");
         answers.field("version").text(env!("CARGO_PKG_VERSION"));
-        let number = match version {
-            RespVersion::Two => 2,
-            RespVersion::Three => 3,
-        };
-        answers.field("proto").integer(number);
+        answers.field("proto").integer(version as i64);
         answers.field("id").integer(1);
         answers.field("mode").text("standalone");
         answers.field("role").text("master");
