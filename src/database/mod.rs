@@ -59,6 +59,8 @@ pub use found::Found;
 pub(crate) use listener::{Listen, Listener};
 #[cfg(all(unix, feature = "serve"))]
 pub(crate) use near::Filter;
+#[cfg(any(feature = "ingest", all(unix, feature = "serve")))]
+pub(crate) use near::SharedFn;
 pub use near::{Near, Order};
 pub use options::{CreateOptions, OpenOptions};
 #[cfg(feature = "ingest")]

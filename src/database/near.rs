@@ -2,6 +2,7 @@
 //! queries and policies make of it.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::document::Document;
@@ -162,13 +163,44 @@ pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 type VerifyStored = dyn Fn(&Document) -> Result<bool, Failure> + Send + Sync;
 type VerifyPair = dyn Fn(&Document, &Document) -> Result<bool, Failure> + Send + Sync;
 
-/// A function of the caller that looks last at a match. Clones share it, and it equals only these.
-#[derive(Clone)]
+/// A function of the caller. Clones share it, and it equals only these.
+pub(crate) struct SharedFn<F: ?Sized>(pub(crate) Arc<F>);
+
+impl<F: ?Sized> Deref for SharedFn<F> {
+    type Target = F;
+
+    fn deref(&self) -> &F {
+        &self.0
+    }
+}
+
+impl<F: ?Sized> Clone for SharedFn<F> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<F: ?Sized> PartialEq for SharedFn<F> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl<F: ?Sized> Eq for SharedFn<F> {}
+
+impl<F: ?Sized> fmt::Debug for SharedFn<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
+}
+
+/// A function of the caller that looks last at a match.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verify {
     /// Whether a stored document matches a query.
-    Stored(Arc<VerifyStored>),
+    Stored(SharedFn<VerifyStored>),
     /// Whether a new document, the first, matches a stored one.
-    Pair(Arc<VerifyPair>),
+    Pair(SharedFn<VerifyPair>),
 }
 
 impl Verify {
@@ -180,22 +212,6 @@ impl Verify {
             (Self::Pair(_), None) => Ok(true),
         };
         verified.map_err(|source| Error::Verify(Arc::from(source)))
-    }
-}
-
-impl PartialEq for Verify {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Stored(a), Self::Stored(b)) => Arc::ptr_eq(a, b),
-            (Self::Pair(a), Self::Pair(b)) => Arc::ptr_eq(a, b),
-            _ => false,
-        }
-    }
-}
-
-impl fmt::Debug for Verify {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Verify(..)")
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::near::{Failure, Filter, Near, Order, Verify};
+use super::near::{Failure, Filter, Near, Order, SharedFn, Verify};
 use super::submissions::call_back;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -196,7 +196,7 @@ impl Policy {
         mut self,
         verify: impl Fn(&Document, &Document) -> Result<bool, Failure> + Send + Sync + 'static,
     ) -> Self {
-        self.filter.verify = Some(Verify::Pair(Arc::new(verify)));
+        self.filter.verify = Some(Verify::Pair(SharedFn(Arc::new(verify))));
         self
     }
 

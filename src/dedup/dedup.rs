@@ -10,13 +10,15 @@ use std::time::Instant;
 use serde_json::json;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::events::{DedupEvent, DedupStep, DedupTotals, Observe, Removals, Reporter};
+use super::events::{DedupEvent, DedupStep, DedupTotals, Observe, Removals, Report};
 use super::keeping;
 use super::layout::Layout;
 use super::verdicts::{self, ShortRecord, Unjudged, short_records};
 use super::work::{OUTPUT, REMOVED, Work, cannot_write, write_durably};
 use super::writing;
-use crate::database::{Cluster, ClusterEvent, Clustering, CreateOptions, Database, OpenOptions};
+use crate::database::{
+    Cluster, ClusterEvent, Clustering, CreateOptions, Database, OpenOptions, SharedFn,
+};
 use crate::error::{Error, Result};
 use crate::ingest::{
     Cut, Event, Fingerprinting, Ingest, InputFormat, NumberedKey, Packing, Progress, ReadOptions,
@@ -57,7 +59,7 @@ pub struct Dedup {
     pub(super) clustering: Clustering,
     pub(super) database: Option<PathBuf>,
     removed: Option<PathBuf>,
-    report: Option<(PathBuf, Reporter)>,
+    report: Option<(PathBuf, Report)>,
     pub(super) scheme: Option<Scheme>,
     sketch_size: Option<SketchSize>,
     again: bool,
@@ -139,7 +141,7 @@ impl Dedup {
         path: impl Into<PathBuf>,
         make: impl Fn(&Removals<'_>) -> Result<Vec<u8>> + Send + Sync + 'static,
     ) -> Self {
-        self.report = Some((path.into(), Reporter(Arc::new(make))));
+        self.report = Some((path.into(), SharedFn(Arc::new(make))));
         self
     }
 
@@ -480,7 +482,7 @@ impl Dedup {
 
     /// Makes the report, if one is wanted, in the folder of the work.
     fn make_report(&self, work: &Work, records: &StoredRecords, database: &Database) -> Result<()> {
-        let Some((_, Reporter(make))) = &self.report else {
+        let Some((_, make)) = &self.report else {
             return Ok(());
         };
         let report = make(&Removals {

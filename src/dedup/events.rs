@@ -2,13 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::database::SharedFn;
 use crate::error::{Error, Result};
 use crate::ingest::{
     Fingerprinting, Progress, ReadOptions, Record, RecordId, Records, Rejected, Stop,
@@ -171,16 +170,7 @@ pub struct Removals<'r> {
 }
 
 /// Makes a report.
-#[derive(Clone)]
-pub(super) struct Reporter(pub(super) Arc<Make>);
-
-type Make = dyn Fn(&Removals<'_>) -> Result<Vec<u8>> + Send + Sync;
-
-impl fmt::Debug for Reporter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Reporter(..)")
-    }
-}
+pub(super) type Report = SharedFn<dyn Fn(&Removals<'_>) -> Result<Vec<u8>> + Send + Sync>;
 
 impl Removals<'_> {
     /// What came of the cleaning, without the time that it took.

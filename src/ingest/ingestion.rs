@@ -13,7 +13,7 @@ use super::records::Records;
 use super::rejected::Rejected;
 use super::resuming::{Reread, Sources};
 use super::stored_bytes::Stop;
-use crate::database::{Database, Policy, Verdict};
+use crate::database::{Database, Policy, SharedFn, Verdict};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::sketch::SketchSize;
@@ -138,7 +138,7 @@ impl<'d> Ingest<'d> {
     /// few thousand records ahead. Records that bring no text are not shown.
     #[must_use]
     pub fn on_text(mut self, see: impl Fn(&Document, &str) + Send + Sync + 'static) -> Self {
-        self.on_text = Some(OnText::new(see));
+        self.on_text = Some(SharedFn(Arc::new(see)));
         self
     }
 

@@ -4,7 +4,6 @@
 use std::borrow::Cow;
 use std::iter::Enumerate;
 use std::ops::Range;
-use std::sync::Arc;
 use std::vec::IntoIter;
 use std::{fmt, mem};
 
@@ -18,6 +17,7 @@ use super::numbered_key::{NumberedKey, RecordId};
 use super::options::ReadOptions;
 use super::parsed::{Content, Parsed, parse};
 use super::rejected::{Reason, Rejected};
+use crate::database::SharedFn;
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
@@ -456,22 +456,7 @@ pub(super) enum Documents {
 }
 
 /// Sees each document with its text, on any thread.
-#[derive(Clone)]
-pub(super) struct OnText(Arc<SeeText>);
-
-type SeeText = dyn Fn(&Document, &str) + Send + Sync;
-
-impl OnText {
-    pub(super) fn new(function: impl Fn(&Document, &str) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(function))
-    }
-}
-
-impl fmt::Debug for OnText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OnText(..)")
-    }
-}
+pub(super) type OnText = SharedFn<dyn Fn(&Document, &str) + Send + Sync>;
 
 /// The document of a record, or of a unit of one. `on_text` sees it with its text.
 fn document_of(
@@ -486,7 +471,7 @@ fn document_of(
     let record = record.into_plain(rule);
     let document = record.document(rule)?;
     if let Some(text) = record.text(rule) {
-        (on_text.0)(&document, &text);
+        on_text(&document, &text);
     }
     Ok(document)
 }

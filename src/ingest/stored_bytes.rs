@@ -1,7 +1,6 @@
 //! The bytes of an input as it is stored: those of a file, a pipe or standard input. Counts how many were read, and
 //! reads until nobody wants the rest, also while a pipe brings nothing for now.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -10,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(unix)]
 use std::time::Duration;
 
+use crate::database::SharedFn;
 use crate::error::{Error, Result};
 
 /// An input as it is stored.
@@ -212,8 +212,8 @@ impl Read for Counted {
 }
 
 /// Says whether nobody wants the rest. The default never does.
-#[derive(Clone, Default)]
-pub(crate) struct Stop(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stop(Option<SharedFn<dyn Fn() -> bool + Send + Sync>>);
 
 /// How often a pipe that brings nothing is left to ask.
 #[cfg(unix)]
@@ -221,7 +221,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 impl Stop {
     pub(crate) fn when(stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(stop)))
+        Self(Some(SharedFn(Arc::new(stop))))
     }
 
     pub(crate) fn is_asked(&self) -> bool {
@@ -276,24 +276,6 @@ impl Stop {
             }
         }
         Box::new(io::stdin())
-    }
-}
-
-impl PartialEq for Stop {
-    fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            (None, None) => true,
-            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
-            _ => false,
-        }
-    }
-}
-
-impl Eq for Stop {}
-
-impl fmt::Debug for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Stop(..)")
     }
 }
 

@@ -2,7 +2,6 @@
 //! still there. Whoever waits here is ended when its options say so.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -21,6 +20,7 @@ use super::call::plain_request;
 use super::reply::{Info, refused};
 use super::resp::{AnswerScan, Value};
 use super::socket::{connect, identity_of, socket_beside, wait_for};
+use crate::database::SharedFn;
 use crate::error::{Error, Result};
 use crate::process::Kept;
 
@@ -51,7 +51,8 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 pub struct ClientOptions {
     pub(super) timeout: Duration,
     start: Vec<OsString>,
-    stop: Stop,
+    /// Says whether whoever waits is to stop.
+    stop: Option<SharedFn<dyn Fn() -> bool + Send + Sync>>,
 }
 
 impl Default for ClientOptions {
@@ -59,7 +60,7 @@ impl Default for ClientOptions {
         Self {
             timeout: Duration::from_secs(5),
             start: Vec::new(),
-            stop: Stop::default(),
+            stop: None,
         }
     }
 }
@@ -102,23 +103,13 @@ impl ClientOptions {
     /// its ticket back instead: who waits in pieces looks by itself.
     #[must_use]
     pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.stop = Stop(Some(Arc::new(stop)));
+        self.stop = Some(SharedFn(Arc::new(stop)));
         self
     }
 
     /// Whether whoever waits is to stop.
     pub(super) fn is_to_stop(&self) -> bool {
-        self.stop.0.as_ref().is_some_and(|stop| stop())
-    }
-}
-
-/// Says whether whoever waits is to stop.
-#[derive(Clone, Default)]
-struct Stop(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
-
-impl fmt::Debug for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stop").finish_non_exhaustive()
+        self.stop.as_ref().is_some_and(|stop| stop())
     }
 }
 
