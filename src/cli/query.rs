@@ -223,50 +223,19 @@ struct QueryDocument {
     text: Option<Arc<str>>,
 }
 
-/// Whether documents need their texts.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum TextsAre {
-    Needed,
-    NotNeeded,
-}
-
 impl QueryDocument {
-    /// The document of a record. If the record is cut into units, each unit that is not too short.
-    fn from_record(
-        record: Record,
-        rule: Fingerprinting,
-        unit: Unit,
-        texts: TextsAre,
-    ) -> Result<Vec<Self>, Rejected> {
-        let mut documents = Vec::new();
-        for record in record.into_units()? {
-            let text = match texts {
-                TextsAre::Needed => record.text(rule).map(Arc::from),
-                TextsAre::NotNeeded => None,
-            };
-            let key = record.key().map(<[u8]>::to_vec);
-            let document = Self {
-                key,
-                text,
-                ..Self::default()
-            };
-            let document = document.with_fingerprints(record.fingerprint_and_sketch(rule)?);
-            if unit == Unit::Document || document.fingerprint.is_some() {
-                documents.push(document);
-            }
-        }
-        Ok(documents)
-    }
-
-    /// Adds the fingerprint and the sketch, unless the text was too short for them.
-    fn with_fingerprints(self, made: Option<(Fingerprint, Option<Sketch>)>) -> Self {
-        match made {
-            Some((fingerprint, sketch)) => Self {
-                fingerprint: Some(fingerprint),
-                sketch,
-                ..self
-            },
-            None => self,
+    /// A document with its fingerprint and its sketch, unless its text was too short for them.
+    fn new(
+        key: Option<Vec<u8>>,
+        text: Option<Arc<str>>,
+        made: Option<(Fingerprint, Option<Sketch>)>,
+    ) -> Self {
+        let (fingerprint, sketch) = made.unzip();
+        Self {
+            key,
+            fingerprint,
+            sketch: sketch.flatten(),
+            text,
         }
     }
 }
@@ -338,11 +307,26 @@ impl<'a> QuerySession<'a> {
         Ok(rule.needs_sketches(has_sketches && self.arguments.needs_sketches()))
     }
 
-    fn texts(&self) -> TextsAre {
-        match self.verification {
-            Some(_) => TextsAre::Needed,
-            None => TextsAre::NotNeeded,
+    /// The document of a record. If the record is cut into units, each unit that is not too short.
+    fn documents_of(
+        &self,
+        record: Record,
+        rule: Fingerprinting,
+    ) -> Result<Vec<QueryDocument>, Rejected> {
+        let is_cut = self.arguments.reading.unit() != Unit::Document;
+        let mut documents = Vec::new();
+        for record in record.into_units()? {
+            let text = match self.verification {
+                Some(_) => record.text(rule).map(Arc::from),
+                None => None,
+            };
+            let key = record.key().map(<[u8]>::to_vec);
+            let made = record.fingerprint_and_sketch(rule)?;
+            if made.is_some() || !is_cut {
+                documents.push(QueryDocument::new(key, text, made));
+            }
         }
+        Ok(documents)
     }
 
     /// The one document of the arguments. If it is a key that is not stored, prints a message and returns `None`.
@@ -376,23 +360,16 @@ impl<'a> QuerySession<'a> {
             }));
         };
         let made = self.database.fingerprinter()?.fingerprint_and_sketch(text);
-        let document = QueryDocument {
-            text: self.needed(text),
-            ..QueryDocument::default()
-        };
-        Ok(Some(document.with_fingerprints(made)))
+        Ok(Some(QueryDocument::new(None, self.needed(text), made)))
     }
 
     fn document_of_file(&self, path: &Path) -> Result<QueryDocument, Failure> {
         let rule = self.rule(None)?;
-        let texts = self.texts();
         let options = self.arguments.reading.options().format(InputFormat::Text);
         let mut records = self.console.records(&[path], options)?;
         let mut documents = Vec::new();
         while documents.len() <= 1 {
-            let chunk = records.next_chunk(|record| {
-                QueryDocument::from_record(record, rule, Unit::Document, texts)
-            })?;
+            let chunk = records.next_chunk(|record| self.documents_of(record, rule))?;
             if chunk.is_empty() {
                 break;
             }
@@ -555,13 +532,7 @@ impl QuerySession<'_> {
             let made = fingerprinter.fingerprint_and_sketch(unit);
             if made.is_some() {
                 let key = Some(format!("#{number}").into_bytes());
-                let text = self.needed(unit);
-                let document = QueryDocument {
-                    key,
-                    text,
-                    ..QueryDocument::default()
-                };
-                documents.push(document.with_fingerprints(made));
+                documents.push(QueryDocument::new(key, self.needed(unit), made));
             }
         }
         Ok(documents)
@@ -615,15 +586,12 @@ impl QuerySession<'_> {
     /// take the rejected record for a new document.
     fn query_records(&self, mut records: Records, output: &mut Output) -> CommandResult {
         let rule = self.rule_of_input()?;
-        let unit = self.arguments.reading.unit();
-        let texts = self.texts();
         let read = records.progress();
         let progress = output.console().progress_of("bytes");
         let mut any_match = false;
         let mut any_rejected = false;
         while !output.is_closed() {
-            let chunk = records
-                .next_chunk(|record| QueryDocument::from_record(record, rule, unit, texts))?;
+            let chunk = records.next_chunk(|record| self.documents_of(record, rule))?;
             if chunk.is_empty() {
                 break;
             }
