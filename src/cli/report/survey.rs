@@ -17,10 +17,12 @@ use crate::cli::console::Console;
 use crate::cli::plan::found_of_changed;
 use crate::cli::units::{told_bytes, told_count};
 use crate::dedup::ListedRecord;
+use crate::inspect::Statistics;
 
 /// A survey of a database.
 pub(super) struct Survey<'a> {
     snapshot: &'a Snapshot,
+    stats: Statistics,
     max_distance: u32,
     /// 0 if the distance alone decides.
     min_similarity: f64,
@@ -42,10 +44,12 @@ impl<'a> Survey<'a> {
         max_distance: u32,
         console: &'a Console,
     ) -> Result<Self, Error> {
+        let stats = snapshot.stats()?;
         Ok(Self {
             snapshot,
             max_distance,
-            min_similarity: snapshot.stats()?.min_similarity.unwrap_or(0.0),
+            min_similarity: stats.min_similarity.unwrap_or(0.0),
+            stats,
             console,
         })
     }
@@ -63,13 +67,13 @@ impl<'a> Survey<'a> {
         let near_documents = choices.current().map_or(0, |count| count.documents);
         let by_chance = pairs_by_chance(fingerprints, self.max_distance);
         let distances = Distances::of_choices(&choices, by_chance);
-        let stored = self.snapshot.stats()?.documents;
         let mut facts = Facts::default();
-        self.add_counts(fingerprints, near_documents, &mut facts)?;
+        facts.add_count("documents", "documents", self.stats.documents);
+        facts.add_count("too_short", "too short to judge", self.stats.too_short);
+        facts.add_count("fingerprints", "fingerprints", fingerprints);
+        facts.add_count("near_documents", "near to another one", near_documents);
         let (clusters, duplicates) = self.clusters(&mut facts)?;
-        self.add_conditions(&mut facts)?;
-        let mut upkeep = Facts::default();
-        self.add_settings(&mut upkeep)?;
+        self.add_conditions(&mut facts);
         let spread = Spread::survey(self.snapshot, self.max_distance, fingerprints, self.console)?;
 
         let pairs = self.documents_of_pairs(&drawn)?;
@@ -91,6 +95,7 @@ impl<'a> Survey<'a> {
                 counted(all, "sample pair")
             ));
         }
+        let stored = self.stats.documents;
         let lead = lead_of(duplicates, stored, "document", clusters.largest_size());
         Ok(Findings {
             title,
@@ -104,7 +109,7 @@ impl<'a> Survey<'a> {
                 Box::new(choices),
             ],
             facts,
-            upkeep: vec![Box::new(upkeep), Box::new(spread)],
+            upkeep: vec![Box::new(self.settings()), Box::new(spread)],
         })
     }
 
@@ -136,22 +141,7 @@ impl<'a> Survey<'a> {
         self.snapshot.count_fingerprints_with(progress.steps())
     }
 
-    fn add_counts(
-        &self,
-        fingerprints: u64,
-        near_documents: u64,
-        facts: &mut Facts,
-    ) -> Result<(), Error> {
-        let stats = self.snapshot.stats()?;
-        facts.add_count("documents", "documents", stats.documents);
-        facts.add_count("too_short", "too short to judge", stats.too_short);
-        facts.add_count("fingerprints", "fingerprints", fingerprints);
-        facts.add_count("near_documents", "near to another one", near_documents);
-        Ok(())
-    }
-
-    fn add_conditions(&self, facts: &mut Facts) -> Result<(), Error> {
-        let stats = self.snapshot.stats()?;
+    fn add_conditions(&self, facts: &mut Facts) {
         let mut near = format!("at most {}", bits_text(self.max_distance));
         let least = (self.min_similarity > 0.0).then_some(self.min_similarity);
         if let Some(least) = least {
@@ -160,8 +150,8 @@ impl<'a> Survey<'a> {
         let value = json!({"max_distance": self.max_distance, "min_similarity": least});
         facts.add("near", "near documents differ in", near, value);
         let found = found_of_changed(
-            stats.scheme,
-            stats.sketch_size,
+            self.stats.scheme,
+            self.stats.sketch_size,
             self.max_distance,
             self.min_similarity,
         );
@@ -176,17 +166,17 @@ impl<'a> Survey<'a> {
                 json!(found),
             );
         }
-        Ok(())
     }
 
-    fn add_settings(&self, facts: &mut Facts) -> Result<(), Error> {
-        let stats = self.snapshot.stats()?;
-        let scheme = stats.scheme.to_string();
-        facts.add("scheme", "scheme", scheme.clone(), scheme);
-        facts.add("plan", "plan", stats.plan.clone(), stats.plan);
-        let size = told_bytes(stats.file_bytes as f64);
-        facts.add("file_bytes", "size", size, stats.file_bytes);
-        Ok(())
+    fn settings(&self) -> Facts {
+        let mut settings = Facts::default();
+        let scheme = self.stats.scheme.name();
+        settings.add("scheme", "scheme", scheme, scheme);
+        let plan = &*self.stats.plan;
+        settings.add("plan", "plan", plan, plan);
+        let bytes = self.stats.file_bytes;
+        settings.add("file_bytes", "size", told_bytes(bytes as f64), bytes);
+        settings
     }
 
     /// Counts what would be near by each choice, and draws some pairs of each distance.
