@@ -92,11 +92,7 @@ fn length_at(
     let Some((line, end)) = line_at(bytes, at + 1, MOST_LINE_BYTES)? else {
         return Ok(None);
     };
-    let length = number_of(line)?;
-    match usize::try_from(length) {
-        Ok(length) if length <= most => Ok(Some((length, end))),
-        _ => Err(format!("a length of {length} is not within 0 and {most}")),
-    }
+    Ok(Some((length_of(line, most)?, end)))
 }
 
 /// Reads a line at a place, and gives where the next begins. `None` if it is not whole yet.
@@ -119,6 +115,14 @@ fn number_of(digits: &[u8]) -> Result<i64, String> {
     let number = text.and_then(|text| text.parse().ok());
     let number: Option<i64> = number.filter(|_| !digits.starts_with(b"+"));
     number.ok_or_else(|| format!("'{}' is no number", digits.escape_ascii()))
+}
+
+/// Reads a length.
+fn length_of(line: &[u8], most: usize) -> Result<usize, String> {
+    let number = number_of(line)?;
+    let length = usize::try_from(number).ok();
+    let length = length.filter(|&length| length <= most);
+    length.ok_or_else(|| format!("a length of {number} is not within 0 and {most}"))
 }
 
 /// A request that is being made.
@@ -365,17 +369,10 @@ fn value_at(bytes: &[u8], at: usize) -> Result<Option<(usize, usize)>, String> {
             (0, end)
         }
         b'$' if line == b"-1" => (0, end),
-        b'$' => (0, end + answer_length(line)? + 2),
-        b'*' => (answer_length(line)?, end),
+        b'$' => (0, end + length_of(line, MOST_ANSWER_BYTES)? + 2),
+        b'*' => (length_of(line, MOST_ANSWER_BYTES)?, end),
         _ => return Err(format!("an answer begins with '{}'", mark.escape_ascii())),
     }))
-}
-
-fn answer_length(line: &[u8]) -> Result<usize, String> {
-    let number = number_of(line)?;
-    let length = usize::try_from(number).ok();
-    let length = length.filter(|&length| length <= MOST_ANSWER_BYTES);
-    length.ok_or_else(|| format!("a length of {number} is not within 0 and {MOST_ANSWER_BYTES}"))
 }
 
 impl<'a> Value<'a> {
