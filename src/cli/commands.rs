@@ -9,7 +9,9 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ColorChoice, CommandFactory as _, Parser, Subcommand, ValueEnum as _};
+use clap::{
+    ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum as _,
+};
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 
@@ -190,7 +192,7 @@ fn program() -> clap::Command {
 pub fn main() -> ExitCode {
     let process = Arc::new(Process::new());
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let Cli { command, globals } = match parse::<Cli>(program(), &arguments) {
+    let Cli { command, globals } = match parse(&arguments) {
         Ok(cli) => cli,
         Err(answer) => return answer.into(),
     };
@@ -309,8 +311,8 @@ fn section(command: &clap::Command) -> Result<String, Failure> {
 // they are wanted, and without what a hostile argument could do to a terminal.
 
 /// Parses the arguments of the process. If they are no command, prints why and returns the answer of the program.
-fn parse<Cli: Parser>(program: clap::Command, arguments: &[OsString]) -> Result<Cli, Answer> {
-    let mut command = program.color(colour(arguments));
+fn parse(arguments: &[OsString]) -> Result<Cli, Answer> {
+    let mut command = program().color(colour(arguments));
     let parsed = command.try_get_matches_from_mut(arguments);
     let parsed = parsed.and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
     parsed.map_err(|error| {
