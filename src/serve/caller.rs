@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
+use rustix::io::Errno;
 
 use super::request::{Frame, MOST_REQUEST_BYTES, line_of};
 use super::server::Sessions;
@@ -235,16 +236,25 @@ impl Caller {
 /// What is read from a stream at a time.
 const READ_BYTES: usize = 64 << 10;
 
-/// Reads what a stream has, behind the bytes that came before, which need not be zeroed for that. How many have come,
-/// and whether there may be more; 0 at the end.
+/// Reads what a stream has, behind the bytes that came before, which need not be zeroed for that, until there are
+/// `most`. Whether there may be more. An error if the other end sends nothing more.
 pub(super) fn receive_some(
     stream: &UnixStream,
     incoming: &mut Vec<u8>,
-) -> io::Result<(usize, bool)> {
-    incoming.reserve(READ_BYTES);
-    let room = incoming.capacity() - incoming.len();
-    let read = rustix::io::read(stream, rustix::buffer::spare_capacity(incoming))?;
-    Ok((read, read == room))
+    most: usize,
+) -> io::Result<bool> {
+    loop {
+        incoming.reserve(READ_BYTES);
+        let room = incoming.capacity() - incoming.len();
+        match rustix::io::read(stream, rustix::buffer::spare_capacity(incoming)) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) if read == room && incoming.len() < most => {}
+            Ok(read) => return Ok(read == room),
+            Err(Errno::INTR) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// Sends some bytes. A client that has gone must not end this process by a signal, whatever the process does with

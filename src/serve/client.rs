@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -596,24 +595,12 @@ impl State {
         let Some(stream) = self.stream.clone() else {
             return Ok(false);
         };
-        let mut has_more = false;
-        let is_lost = loop {
-            match receive_some(&stream, &mut self.incoming) {
-                Ok((0, _)) => break true,
-                Ok((_, true)) if self.incoming.len() < MOST_INCOMING => {}
-                Ok((_, is_full)) => {
-                    has_more = is_full;
-                    break false;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => break error.kind() != io::ErrorKind::WouldBlock,
-            }
-        };
+        let received = receive_some(&stream, &mut self.incoming, MOST_INCOMING);
         self.give_answers()?;
-        if is_lost {
+        if received.is_err() {
             self.lose();
         }
-        Ok(has_more)
+        Ok(received.unwrap_or(false))
     }
 
     fn give_answers(&mut self) -> Result<(), String> {

@@ -5,10 +5,10 @@
 //! do that use one writer. Nothing is kept of a client that has gone, and what it had submitted is done.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{io, mem, str};
 
 use rustix::event::PollFlags;
 use smallvec::SmallVec;
@@ -489,19 +489,9 @@ impl<'s> RespSession<'s> {
     /// Reads what has come, and says whether that is anything.
     fn receive(&mut self) -> bool {
         let before = self.incoming.len();
-        while self.incoming.len() < before + MOST_INCOMING {
-            match receive_some(&self.stream, &mut self.incoming) {
-                Ok((1.., true)) => {}
-                Ok((1.., false)) => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Ok((0, _)) | Err(_) => {
-                    // What it has asked for is done and answered still.
-                    self.is_at_end = true;
-                    break;
-                }
-            }
-        }
+        let received = receive_some(&self.stream, &mut self.incoming, before + MOST_INCOMING);
+        // What it has asked for is done and answered still.
+        self.is_at_end |= received.is_err();
         self.incoming.len() > before
     }
 }
