@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, getrlimit};
 
-use super::caller::Caller;
+use super::caller::{Caller, receive_some};
 use super::request::{Frame, REMOVED, Request, VERSION};
 use super::resp_session::RespSession;
 use super::socket::{SocketFile, identity_of, wait_for};
@@ -518,21 +518,14 @@ impl Session {
 
     /// Waits for what the client says first, however long it takes. `None` if it says nothing.
     fn first_bytes(&self) -> Option<Vec<u8>> {
-        let mut buffer = vec![0; 8 << 10];
+        let mut first = Vec::new();
         loop {
-            match (&**self.stream).read(&mut buffer) {
-                Ok(0) => return None,
-                Ok(read) => {
-                    buffer.truncate(read);
-                    return Some(buffer);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // When the server is closed, the stream is shut down, so this ends.
-                    _ = wait_for(&self.stream, PollFlags::IN, None);
-                }
-                Err(_) => return None,
+            receive_some(&self.stream, &mut first, 1).ok()?;
+            if !first.is_empty() {
+                return Some(first);
             }
+            // When the server is closed, the stream is shut down, so this ends.
+            _ = wait_for(&self.stream, PollFlags::IN, None);
         }
     }
 
