@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -11,17 +12,22 @@ use crate::cli::escaping::harmless;
 use crate::cli::units::told_count;
 
 /// A part of two texts that are compared. Words begin with a space if there is white space before them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum Piece {
     /// Both have it.
+    #[serde(rename = "same")]
     Same(String),
     /// Only the first has it.
+    #[serde(rename = "a")]
     First(String),
     /// Only the second has it.
+    #[serde(rename = "b")]
     Second(String),
     /// This number of words is left out, which both have. It may be 0: signs alone.
+    #[serde(rename = "same_words")]
     Gap(usize),
     /// The texts differ in this number of further places.
+    #[serde(rename = "more_places")]
     More(usize),
 }
 

@@ -1,9 +1,10 @@
 //! The contents of a report in their sections. Each shows itself in words and as JSON.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::choices::Choices;
-use super::differences::{Differences, Piece, shortened};
+use super::differences::{Differences, shortened};
 use super::parts::{OnPaper, Part, Table, page_of, text_of};
 use crate::cli::escaping::printable;
 use crate::cli::output::name_fields;
@@ -268,8 +269,8 @@ pub(super) struct Clusters {
 /// The first sizes, each of which is counted by itself.
 const SINGLE_SIZES: [u64; 3] = [2, 3, 4];
 
-/// The clusters whose sizes are in a range.
-#[derive(Debug, PartialEq, Eq)]
+/// The clusters whose sizes are in a range, as an object of JSON has them too.
+#[derive(Debug, PartialEq, Eq, Serialize)]
 struct SizeCount {
     least: u64,
     most: u64,
@@ -401,19 +402,7 @@ impl Clusters {
 
 impl Section for Clusters {
     fn add_fields(&self, object: &mut Map<String, Value>) {
-        let mut sizes = Vec::new();
-        for SizeCount {
-            least,
-            most,
-            clusters,
-            documents,
-        } in self.sizes()
-        {
-            sizes.push(
-                json!({"least": least, "most": most, "clusters": clusters, "documents": documents}),
-            );
-        }
-        object.insert("cluster_sizes".to_owned(), sizes.into());
+        object.insert("cluster_sizes".to_owned(), json!(self.sizes()));
         let largest = self.largest.iter().map(LargeCluster::to_json);
         object.insert("largest_clusters".to_owned(), largest.collect());
     }
@@ -596,27 +585,13 @@ fn pairs_text(pairs: usize) -> String {
 
 impl Sample {
     fn to_json(&self) -> Value {
-        let mut pieces = Vec::new();
-        for piece in self
-            .differences
-            .iter()
-            .flat_map(|differences| &differences.pieces)
-        {
-            pieces.push(match piece {
-                Piece::Same(text) => json!({"same": text}),
-                Piece::First(text) => json!({"a": text}),
-                Piece::Second(text) => json!({"b": text}),
-                Piece::Gap(words) => json!({"same_words": words}),
-                Piece::More(places) => json!({"more_places": places}),
-            });
-        }
-        let differences = self.differences.is_some().then_some(pieces);
+        let differences = self.differences.as_ref();
         json!({
             "a": fields_of(&self.names[0]),
             "b": fields_of(&self.names[1]),
             "distance": self.distance,
             "similarity": self.similarity,
-            "differences": differences,
+            "differences": differences.map(|differences| &differences.pieces),
         })
     }
 

@@ -1,5 +1,6 @@
 //! How the fingerprints are spread over the prefixes of the tables, as some queries meet them.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::findings::Section;
@@ -31,18 +32,18 @@ pub(super) struct Spread {
     fullest: Vec<FullPrefix>,
 }
 
-/// How many candidates a query meets in a table, in the mean.
-#[derive(Default)]
+/// How many candidates a query meets in a table, in the mean, as an object of JSON has it too.
+#[derive(Default, Serialize)]
 struct TableSpread {
     table: usize,
     prefix_bits: u32,
     ranges: u64,
     /// If fingerprints were evenly spread.
-    even: f64,
+    candidates_even: f64,
     /// As the stored fingerprints are spread.
-    expected: f64,
+    candidates_expected: f64,
     candidates: f64,
-    most: u64,
+    most_candidates: u64,
 }
 
 impl Spread {
@@ -73,19 +74,19 @@ impl Spread {
                 table.table = probes.table;
                 table.prefix_bits = probes.prefix_bits;
                 table.ranges = probes.ranges;
-                table.even =
+                table.candidates_even =
                     probes.ranges as f64 * fingerprints / 2f64.powi(probes.prefix_bits as i32);
-                table.expected += probes.candidates_expected;
+                table.candidates_expected += probes.candidates_expected;
                 table.candidates += probes.candidates as f64;
-                table.most = table.most.max(probes.candidates);
+                table.most_candidates = table.most_candidates.max(probes.candidates);
             }
         }
         let queries = spread.queries.max(1) as f64;
         spread.others = others as f64 / queries;
         for table in &mut spread.tables {
-            table.expected /= queries;
+            table.candidates_expected /= queries;
             table.candidates /= queries;
-            spread.others_even += table.even;
+            spread.others_even += table.candidates_even;
         }
         for prefix in snapshot.fullest_prefixes(MOST_PREFIXES)?.prefixes {
             if prefix.rows > 1 && prefix.times_expected() >= 2.0 {
@@ -136,18 +137,6 @@ impl Spread {
 
 impl Section for Spread {
     fn add_fields(&self, object: &mut Map<String, Value>) {
-        let mut tables = Vec::new();
-        for table in &self.tables {
-            tables.push(json!({
-                "table": table.table,
-                "prefix_bits": table.prefix_bits,
-                "ranges": table.ranges,
-                "candidates_even": table.even,
-                "candidates_expected": table.expected,
-                "candidates": table.candidates,
-                "most_candidates": table.most,
-            }));
-        }
         let mut fullest = Vec::new();
         for FullPrefix {
             table,
@@ -165,7 +154,7 @@ impl Section for Spread {
             "queries": self.queries,
             "others_met": self.others,
             "others_even": self.others_even,
-            "tables": tables,
+            "tables": self.tables,
             "fullest_prefixes": fullest,
         });
         object.insert("spread".to_owned(), spread);
@@ -189,10 +178,10 @@ impl Section for Spread {
                     spread.table.to_string(),
                     spread.prefix_bits.to_string(),
                     told_count(spread.ranges),
-                    format!("{:.1}", spread.even),
-                    format!("{:.1}", spread.expected),
+                    format!("{:.1}", spread.candidates_even),
+                    format!("{:.1}", spread.candidates_expected),
                     format!("{:.1}", spread.candidates),
-                    told_count(spread.most),
+                    told_count(spread.most_candidates),
                 ]);
             }
             parts.push(Part::Table(table));
