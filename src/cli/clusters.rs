@@ -16,7 +16,7 @@ use super::verbs::{LiveDatabase, Verb};
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    database: LiveDatabase,
+    pub(super) database: LiveDatabase,
 
     #[command(flatten)]
     near: NearArguments,
@@ -67,10 +67,6 @@ pub(super) struct ClusterArguments {
 }
 
 impl Verb for Arguments {
-    fn database(&self) -> &LiveDatabase {
-        &self.database
-    }
-
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         let clustering = self.clusters.clustering(&self.near);
         let mut search = LongSearch::new("", output);

@@ -48,23 +48,26 @@ pub(super) trait Command {
 
 impl Command for DatabaseVerb {
     fn run(&self, output: &mut Output) -> CommandResult {
-        let verb = self.verb();
+        let (database, verb) = self.parts();
         match verb.run_alone(output) {
             Some(answer) => answer,
-            None => verbs::run(verb, output),
+            None => verbs::run(database, verb, output),
         }
     }
 
     fn database(&self) -> Option<&Path> {
-        Some(&self.verb().database().path)
+        let (database, _) = self.parts();
+        Some(&database.path)
     }
 
     fn ends_in_order(&self) -> bool {
-        self.verb().ends_in_order()
+        let (_, verb) = self.parts();
+        verb.ends_in_order()
     }
 
     fn when_ended(&self) -> Option<&'static str> {
-        self.verb().when_ended()
+        let (_, verb) = self.parts();
+        verb.when_ended()
     }
 }
 

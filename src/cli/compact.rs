@@ -15,7 +15,7 @@ use crate::{CreateOptions, Database, Error, Snapshot};
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    database: LiveDatabase,
+    pub(super) database: LiveDatabase,
 
     /// The new tables, by name; `simdb plan` lists the names [default: the tables it has]
     #[arg(long, value_name = "NAME")]
@@ -25,7 +25,7 @@ pub(super) struct Arguments {
 #[derive(clap::Args)]
 pub(super) struct BackupArguments {
     #[command(flatten)]
-    database: LiveDatabase,
+    pub(super) database: LiveDatabase,
 
     /// The file of the copy; it must not exist yet, unless it holds the same copy
     #[arg(value_name = "TO", value_parser = named_file())]
@@ -33,10 +33,6 @@ pub(super) struct BackupArguments {
 }
 
 impl Verb for Arguments {
-    fn database(&self) -> &LiveDatabase {
-        &self.database
-    }
-
     fn opening(&self) -> Opening {
         Opening::Write
     }
@@ -68,10 +64,6 @@ impl Verb for Arguments {
 }
 
 impl Verb for BackupArguments {
-    fn database(&self) -> &LiveDatabase {
-        &self.database
-    }
-
     /// Writes a dense copy of a database to another file.
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         let snapshot = database.snapshot()?;

@@ -27,7 +27,7 @@ fn scope() -> impl TypedValueParser<Value = String> {
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    database: LiveDatabase,
+    pub(super) database: LiveDatabase,
 
     /// The keys of the documents to delete
     #[arg(required_unless_present_any = ["scope", "duplicates"], value_name = "KEY")]
@@ -61,7 +61,7 @@ pub(super) struct Arguments {
 #[derive(clap::Args)]
 pub(super) struct ExpireArguments {
     #[command(flatten)]
-    database: LiveDatabase,
+    pub(super) database: LiveDatabase,
 
     /// Remove documents seen before this time: 2020-01-31, 90d, `2 weeks ago`, Unix seconds
     #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
@@ -77,10 +77,6 @@ pub(super) struct ExpireArguments {
 }
 
 impl Verb for Arguments {
-    fn database(&self) -> &LiveDatabase {
-        &self.database
-    }
-
     fn opening(&self) -> Opening {
         Opening::new(!self.dry_run)
     }
@@ -109,10 +105,6 @@ impl Verb for Arguments {
 }
 
 impl Verb for ExpireArguments {
-    fn database(&self) -> &LiveDatabase {
-        &self.database
-    }
-
     fn opening(&self) -> Opening {
         Opening::new(!self.dry_run)
     }

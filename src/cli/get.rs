@@ -13,17 +13,13 @@ use super::verbs::{LiveDatabase, Verb};
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    database: LiveDatabase,
+    pub(super) database: LiveDatabase,
 
     /// The key of the document
     key: OsString,
 }
 
 impl Verb for Arguments {
-    fn database(&self) -> &LiveDatabase {
-        &self.database
-    }
-
     fn key(&self) -> Option<&OsStr> {
         Some(&self.key)
     }

@@ -28,7 +28,7 @@ use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme, Server, Ske
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    database: LiveDatabase,
+    pub(super) database: LiveDatabase,
 
     /// Files, packed or not; directories, with all in them; `-` is standard input
     ///
@@ -127,10 +127,6 @@ pub(super) struct Arguments {
 }
 
 impl Verb for Arguments {
-    fn database(&self) -> &LiveDatabase {
-        &self.database
-    }
-
     fn opening(&self) -> Opening {
         Opening::Write
     }
@@ -185,7 +181,7 @@ impl Arguments {
     fn run_here_or_ask(&self, output: &mut Output) -> CommandResult {
         #[cfg(unix)]
         if self.database.socket.is_some() {
-            return verbs::run(self, output);
+            return verbs::run(&self.database, self, output);
         }
         let began = Instant::now();
         #[cfg(unix)]
@@ -195,7 +191,7 @@ impl Arguments {
         )?;
         let mut records = self.records(output)?;
         let (database, is_new) = match open_or_create(self, &mut records, output) {
-            Err(Error::Busy { .. }) => return verbs::run(self, output),
+            Err(Error::Busy { .. }) => return verbs::run(&self.database, self, output),
             opened => opened?,
         };
         let mut server = answer_others(&database, output.console());

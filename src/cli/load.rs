@@ -34,7 +34,7 @@ const OLDEST_DUMP_VERSION: u32 = 2;
 #[derive(clap::Args)]
 pub(super) struct DumpArguments {
     #[command(flatten)]
-    database: LiveDatabase,
+    pub(super) database: LiveDatabase,
 }
 
 #[derive(clap::Args)]
@@ -93,10 +93,6 @@ struct Line {
 }
 
 impl Verb for DumpArguments {
-    fn database(&self) -> &LiveDatabase {
-        &self.database
-    }
-
     /// Prints a header and all documents in the order in which they were written. The output is always JSON.
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         let snapshot = database.snapshot()?;

@@ -25,7 +25,7 @@ use super::verbs::{LiveDatabase, Verb};
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    database: LiveDatabase,
+    pub(super) database: LiveDatabase,
 
     /// The documents that are asked about, as for `ingest`; `-` is standard input
     #[arg(value_name = "INPUT", required_unless_present = "text")]
@@ -66,10 +66,6 @@ struct Asked {
 }
 
 impl Verb for Arguments {
-    fn database(&self) -> &LiveDatabase {
-        &self.database
-    }
-
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         let snapshot = database.snapshot()?;
         if self.reading.unit() != Unit::Document && !has_units(&snapshot)? {

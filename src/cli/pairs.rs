@@ -21,7 +21,7 @@ use crate::{CreateOptions, Database, Document, Error, PairEvent, PairPosition, S
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    database: LiveDatabase,
+    pub(super) database: LiveDatabase,
 
     #[command(flatten)]
     near: NearArguments,
@@ -48,10 +48,6 @@ pub(super) struct Arguments {
 }
 
 impl Verb for Arguments {
-    fn database(&self) -> &LiveDatabase {
-        &self.database
-    }
-
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         if self.with.is_none() {
             self.reading.ensure_unused("the input of `--with`")?;

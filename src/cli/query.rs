@@ -25,7 +25,7 @@ use crate::{
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    database: LiveDatabase,
+    pub(super) database: LiveDatabase,
 
     #[command(flatten)]
     target: TargetArguments,
@@ -63,7 +63,7 @@ pub(super) struct Arguments {
 #[derive(clap::Args)]
 pub(super) struct ExplainArguments {
     #[command(flatten)]
-    query: Arguments,
+    pub(super) query: Arguments,
 }
 
 #[derive(clap::Args)]
@@ -93,10 +93,6 @@ struct TargetArguments {
 }
 
 impl Verb for Arguments {
-    fn database(&self) -> &LiveDatabase {
-        &self.database
-    }
-
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         let snapshot = database.snapshot()?;
         let session = QuerySession::new(self, database, &snapshot, output.console())?;
@@ -164,10 +160,6 @@ impl Verb for Arguments {
 }
 
 impl Verb for ExplainArguments {
-    fn database(&self) -> &LiveDatabase {
-        &self.query.database
-    }
-
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         let snapshot = database.snapshot()?;
         let session = QuerySession::new(&self.query, database, &snapshot, output.console())?;

@@ -450,11 +450,10 @@ impl ClientCommand {
 
     /// Runs the command, prints an error once, and returns the answer.
     fn run(&self, database: &Database, terminal: Arc<ClientTerminal>, directory: &Path) -> Answer {
-        let verb = self.verb.verb();
+        let (named, verb) = self.verb.parts();
         let mut output = self.globals.output(terminal, Some(directory));
         let answer = verb.run(database, &mut output);
-        let path = &verb.database().path;
-        let finished = finish(answer, &mut output, Some(path), verb.when_ended());
+        let finished = finish(answer, &mut output, Some(&named.path), verb.when_ended());
         finished.unwrap_or_else(|error| {
             output.complain(&Error::with_causes(error.as_ref()));
             Answer::CouldNotTell

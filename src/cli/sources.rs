@@ -18,7 +18,7 @@ use crate::source::Source;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    database: LiveDatabase,
+    pub(super) database: LiveDatabase,
 
     /// Forget how far this source was read, so it counts as new; its documents stay
     #[arg(long, value_name = "NAME")]
@@ -36,10 +36,6 @@ pub(crate) struct Arguments {
 }
 
 impl Verb for Arguments {
-    fn database(&self) -> &LiveDatabase {
-        &self.database
-    }
-
     fn opening(&self) -> Opening {
         let forgets_old = self.forget_before.is_some() && !self.dry_run;
         Opening::new(self.forget.is_some() || forgets_old)

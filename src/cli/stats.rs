@@ -24,7 +24,7 @@ use crate::{Cache, Database, Error, UnixSeconds};
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    database: LiveDatabase,
+    pub(super) database: LiveDatabase,
 
     /// The most memory for what is read of the file, such as 2GB, or a share of the memory, such as 50%
     /// [default: 25%]
@@ -41,10 +41,6 @@ pub(super) struct Arguments {
 }
 
 impl Verb for Arguments {
-    fn database(&self) -> &LiveDatabase {
-        &self.database
-    }
-
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         // A client asks only a process that has the database open, so this is that process.
         let has_process = output.console().is_of_client();
@@ -567,7 +563,7 @@ pub(super) fn stats_object(stats: &Statistics) -> Value {
 #[derive(clap::Args)]
 pub(super) struct TopArguments {
     #[command(flatten)]
-    database: LiveDatabase,
+    pub(super) database: LiveDatabase,
 
     /// Print every so many seconds, 0.1 or more
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
@@ -591,10 +587,6 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Verb for TopArguments {
-    fn database(&self) -> &LiveDatabase {
-        &self.database
-    }
-
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         print(database, Detail::all_if(self.verbose), output)
     }
@@ -613,7 +605,7 @@ impl TopArguments {
         let is_terminal = io::stdout().is_terminal() && !output.is_json();
         for round in 1.. {
             if !is_answered(&self.database)? {
-                let answer = verbs::run(self, output)?;
+                let answer = verbs::run(&self.database, self, output)?;
                 output.remark("nobody has the database open, so nothing changes");
                 return Ok(answer);
             }
@@ -627,7 +619,7 @@ impl TopArguments {
                     written => written?,
                 }
             }
-            let answer = verbs::run(self, output)?;
+            let answer = verbs::run(&self.database, self, output)?;
             output.flush()?;
             if output.is_closed() || self.count == Some(round) {
                 return Ok(answer);

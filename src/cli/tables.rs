@@ -44,7 +44,7 @@ pub(super) struct ImportArguments {
 #[derive(clap::Args)]
 pub(super) struct ExportArguments {
     #[command(flatten)]
-    database: LiveDatabase,
+    pub(super) database: LiveDatabase,
 
     /// The Parquet file; it must not exist yet
     #[arg(value_name = "OUT", value_parser = named_file())]
@@ -95,10 +95,6 @@ impl Command for ImportArguments {
 }
 
 impl Verb for ExportArguments {
-    fn database(&self) -> &LiveDatabase {
-        &self.database
-    }
-
     /// Writes all documents to a Parquet file.
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         let snapshot = database.snapshot()?;

@@ -26,10 +26,8 @@ use super::{
 };
 use crate::{Database, Error, OpenOptions};
 
-/// A verb, which is its arguments.
+/// A verb, which is its arguments. Among them is its database, which the table of the verbs finds.
 pub(super) trait Verb {
-    fn database(&self) -> &LiveDatabase;
-
     /// What the database is opened for.
     fn opening(&self) -> Opening {
         Opening::Read
@@ -153,28 +151,28 @@ pub(super) enum DatabaseVerb {
 }
 
 impl DatabaseVerb {
-    /// The table of the verbs.
-    pub(super) fn verb(&self) -> &dyn Verb {
+    /// The table of the verbs, each with its database.
+    pub(super) fn parts(&self) -> (&LiveDatabase, &dyn Verb) {
         match self {
-            Self::Ingest(verb) => verb,
-            Self::Query(verb) => verb,
-            Self::Explain(verb) => verb,
-            Self::Overlap(verb) => verb,
-            Self::Pairs(verb) => verb,
-            Self::Clusters(verb) => verb,
-            Self::Report(verb) => verb,
-            Self::Get(verb) => verb,
-            Self::Delete(verb) => verb,
-            Self::Expire(verb) => verb,
-            Self::Stats(verb) => verb,
-            Self::Top(verb) => verb,
-            Self::Sources(verb) => verb,
-            Self::Check(verb) => verb,
-            Self::Compact(verb) => verb,
-            Self::Backup(verb) => verb,
-            Self::Dump(verb) => verb,
+            Self::Ingest(verb) => (&verb.database, verb),
+            Self::Query(verb) => (&verb.database, verb),
+            Self::Explain(verb) => (&verb.query.database, verb),
+            Self::Overlap(verb) => (&verb.database, verb),
+            Self::Pairs(verb) => (&verb.database, verb),
+            Self::Clusters(verb) => (&verb.database, verb),
+            Self::Report(verb) => (&verb.database, verb),
+            Self::Get(verb) => (&verb.database, verb),
+            Self::Delete(verb) => (&verb.database, verb),
+            Self::Expire(verb) => (&verb.database, verb),
+            Self::Stats(verb) => (&verb.database, verb),
+            Self::Top(verb) => (&verb.database, verb),
+            Self::Sources(verb) => (&verb.database, verb),
+            Self::Check(verb) => (&verb.database, verb),
+            Self::Compact(verb) => (&verb.database, verb),
+            Self::Backup(verb) => (&verb.database, verb),
+            Self::Dump(verb) => (&verb.database, verb),
             #[cfg(feature = "parquet")]
-            Self::Export(verb) => verb,
+            Self::Export(verb) => (&verb.database, verb),
         }
     }
 }
@@ -191,8 +189,7 @@ const PAUSE: Duration = Duration::from_millis(40);
 const CLOSES_WITHIN: Duration = Duration::from_secs(10);
 
 /// Opens the database and runs the verb, or asks whoever has it open.
-pub(super) fn run(verb: &dyn Verb, output: &mut Output) -> CommandResult {
-    let database = verb.database();
+pub(super) fn run(database: &LiveDatabase, verb: &dyn Verb, output: &mut Output) -> CommandResult {
     if !output.is_json()
         && let Some(heading) = verb.heading()
     {

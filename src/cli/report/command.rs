@@ -24,7 +24,7 @@ pub(in crate::cli) const SAMPLES: usize = 3;
 #[derive(clap::Args)]
 pub(in crate::cli) struct Arguments {
     #[command(flatten)]
-    database: LiveDatabase,
+    pub(in crate::cli) database: LiveDatabase,
 
     /// Write the report as an HTML page to this file, instead of text
     #[arg(long, value_name = "FILE", value_parser = named_file())]
@@ -54,10 +54,6 @@ pub(in crate::cli) struct Arguments {
 }
 
 impl Verb for Arguments {
-    fn database(&self) -> &LiveDatabase {
-        &self.database
-    }
-
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         if self.texts.is_empty() {
             self.reading.ensure_unused("the files of `--texts`")?;
