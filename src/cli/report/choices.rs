@@ -126,13 +126,7 @@ impl Choices {
                 values: documents.collect(),
             });
         }
-        Plot {
-            description: "The documents that are near to another one, over the max distance, for each least similarity"
-                .to_owned(),
-            values_name: "documents",
-            lines_name: "similarity",
-            lines,
-        }
+        Plot { lines }
     }
 }
 

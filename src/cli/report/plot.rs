@@ -7,17 +7,12 @@ use std::fmt::Write as _;
 
 use crate::cli::units::told_count;
 
-/// Lines over the distances from 0 on.
+/// The documents that are near to another one, over the max distance.
 pub(super) struct Plot {
-    /// What the picture shows, for those who cannot see it.
-    pub(super) description: String,
-    /// What stands over the scale, and over the names of the lines.
-    pub(super) values_name: &'static str,
-    pub(super) lines_name: &'static str,
     pub(super) lines: Vec<Line>,
 }
 
-/// A line of a plot.
+/// A line of a plot: the documents by one least similarity.
 pub(super) struct Line {
     pub(super) name: String,
     /// Whether it shows how things are now.
@@ -26,6 +21,12 @@ pub(super) struct Line {
     pub(super) values: Vec<u64>,
 }
 
+/// What the picture shows, for those who cannot see it.
+const DESCRIPTION: &str =
+    "The documents that are near to another one, over the max distance, for each least similarity";
+/// What stands over the scale, and over the names of the lines.
+const VALUES_NAME: &str = "documents";
+const LINES_NAME: &str = "similarity";
 /// The measures of the picture (pixels): from its top to the greatest and to the least value, and to its end.
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 250.0;
@@ -46,10 +47,8 @@ impl Plot {
     pub(super) fn to_html(&self) -> String {
         let step = value_step(self.greatest());
         let top_value = self.greatest().next_multiple_of(step).max(1);
-        let mut html = format!(
-            "<figure class=\"plot\" role=\"img\" aria-label=\"{}\">\n",
-            self.description
-        );
+        let mut html =
+            format!("<figure class=\"plot\" role=\"img\" aria-label=\"{DESCRIPTION}\">\n");
         html += &self.scale(step, top_value);
         html += &self.drawn_lines(step, top_value);
         html += &self.names(top_value);
@@ -73,8 +72,7 @@ impl Plot {
         let width = (widest * 8 + 10).max(30);
         let right = width - 8;
         let mut svg = format!("<svg width=\"{width}\" height=\"{HEIGHT}\">");
-        let name = self.values_name;
-        _ = write!(svg, "<text x=\"0\" y=\"14\">{name}</text>");
+        _ = write!(svg, "<text x=\"0\" y=\"14\">{VALUES_NAME}</text>");
         for value in (0..=top_value).step_by(step as usize) {
             let y = height_of(value, top_value) + 4.0;
             let value = told_count(value);
@@ -125,11 +123,10 @@ impl Plot {
         }
         ends.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let longest = self.lines.iter().map(|line| line.name.len()).max();
-        let longest = longest.unwrap_or(0).max(self.lines_name.len());
+        let longest = longest.unwrap_or(0).max(LINES_NAME.len());
         let width = longest * 7 + 40;
         let mut svg = format!("<svg width=\"{width}\" height=\"{HEIGHT}\">");
-        let name = self.lines_name;
-        _ = write!(svg, "<text x=\"34\" y=\"14\">{name}</text>");
+        _ = write!(svg, "<text x=\"34\" y=\"14\">{LINES_NAME}</text>");
         let room = ends.len() as f64 * BETWEEN_NAMES;
         let mut least = TOP;
         for (nth, (end, index)) in ends.into_iter().enumerate() {
@@ -233,9 +230,6 @@ mod tests {
             values: values.to_vec(),
         };
         let plot = Plot {
-            description: "two lines".to_owned(),
-            values_name: "documents",
-            lines_name: "similarity",
             lines: vec![line("first", &[0, 10]), line("second", &[5, 10])],
         };
         let html = plot.to_html();
@@ -266,13 +260,7 @@ mod tests {
                 values: vec![if number == 0 { 100 } else { 0 }; 2],
             });
         }
-        let plot = Plot {
-            description: String::new(),
-            values_name: "documents",
-            lines_name: "similarity",
-            lines,
-        };
-        let names = plot.names(100);
+        let names = Plot { lines }.names(100);
         for part in names.split(" y=\"").skip(1) {
             let y = part.split('"').next().and_then(|y| y.parse::<f64>().ok());
             assert!(y.is_some_and(|y| y <= BOTTOM + 5.0), "{names}");
