@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn an_overlap_is_read_as_it_was_written() -> Result<(), Box<dyn std::error::Error>> {
         for overlap in [Overlap::default(), whole()?] {
-            let mut answers = Answers::new();
+            let mut answers = Answers::default();
             write_overlap(&overlap, &mut answers);
             let bytes = std::mem::take(answers.bytes());
             assert_eq!(read_overlap(&Value::parse(&bytes)?)?, overlap);

@@ -337,7 +337,7 @@ mod tests {
     type TestResult = Result<(), Box<dyn std::error::Error>>;
 
     fn written(write: impl FnOnce(&mut Answers)) -> Vec<u8> {
-        let mut answers = Answers::new();
+        let mut answers = Answers::default();
         write(&mut answers);
         std::mem::take(answers.bytes())
     }

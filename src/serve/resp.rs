@@ -205,19 +205,13 @@ pub(crate) enum RespVersion {
 }
 
 /// Writes answers.
+#[derive(Default)]
 pub(crate) struct Answers {
     out: Vec<u8>,
     pub(crate) version: RespVersion,
 }
 
 impl Answers {
-    pub(crate) fn new() -> Self {
-        Self {
-            out: Vec::new(),
-            version: RespVersion::default(),
-        }
-    }
-
     /// What is to be sent. The caller takes out what it has sent.
     pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.out
@@ -476,7 +470,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_found_piece_by_piece_and_read_as_it_was_written() -> Result<(), String> {
-        let mut answers = Answers::new();
+        let mut answers = Answers::default();
         answers.map(3);
         answers.text("matches");
         answers.array(2);
@@ -508,7 +502,7 @@ mod tests {
 
     #[test]
     fn version_three_has_marks_of_its_own() {
-        let mut answers = Answers::new();
+        let mut answers = Answers::default();
         answers.version = RespVersion::Three;
         answers.map(1);
         answers.null();

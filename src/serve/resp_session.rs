@@ -517,7 +517,7 @@ impl Outgoing {
     fn new(stream: Arc<Kept<UnixStream>>) -> Self {
         Self {
             stream,
-            answers: Answers::new(),
+            answers: Answers::default(),
             sent: 0,
             read_last: Instant::now(),
             is_gone: false,
