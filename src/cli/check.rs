@@ -78,17 +78,11 @@ fn print_report(arguments: &Arguments, report: &CheckReport, output: &mut Output
 }
 
 fn summary(report: &CheckReport) -> String {
-    let CheckReport {
-        documents,
-        fingerprints,
-        total_problems,
-        ..
-    } = report;
-    let mut summary = match total_problems {
+    let mut summary = match report.total_problems {
         0 => format!(
             "sound; {}, {}",
-            counted(documents, "document"),
-            counted(fingerprints, "fingerprint")
+            counted(report.documents, "document"),
+            counted(report.fingerprints, "fingerprint")
         ),
         total => format!(
             "damaged; {}; restore a copy, or take out what is whole: `simdb salvage`",

@@ -127,22 +127,16 @@ pub(super) fn print_explanation(explanation: &Explanation, output: &mut Output) 
         output.print_json(&object(explanation));
         return;
     }
-    let Explanation {
-        plan,
-        max_distance,
-        sources,
-        probes,
-        candidates_expected,
-        ..
-    } = explanation;
     output.print_line(&format!(
-        "plan {plan}, max distance {max_distance}; a range is read in {}",
-        counted(sources, "level")
+        "plan {}, max distance {}; a range is read in {}",
+        explanation.plan,
+        explanation.max_distance,
+        counted(explanation.sources, "level")
     ));
-    if probes.is_empty() {
+    if explanation.probes.is_empty() {
         output.print_line("all fingerprints are compared");
     }
-    for probe in probes {
+    for probe in &explanation.probes {
         output.print_line(&format!(
             "table {}: {} for fingerprints that differ in up to {} of the first {} bits; {:.1} candidates expected, \
              {} found",
@@ -154,18 +148,13 @@ pub(super) fn print_explanation(explanation: &Explanation, output: &mut Output) 
             probe.candidates
         ));
     }
-    let Explanation {
-        candidates,
-        blocks,
-        near,
-        total,
-        ..
-    } = explanation;
     output.print_line(&format!(
-        "in all {candidates_expected:.1} candidates expected, {candidates} found in {}; near: {}, {}",
-        counted(blocks, "block"),
-        counted(near, "fingerprint"),
-        counted(total, "document")
+        "in all {:.1} candidates expected, {} found in {}; near: {}, {}",
+        explanation.candidates_expected,
+        explanation.candidates,
+        counted(explanation.blocks, "block"),
+        counted(explanation.near, "fingerprint"),
+        counted(explanation.total, "document")
     ));
     output.print_line(&format!(
         "time: {} us expected, {} us taken, {} us when repeated",

@@ -3,9 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::plural::counted;
-use crate::{
-    CreateOptions, Database, MissingDocuments, SalvageOptions, SalvageReport, Scheme, SketchSize,
-};
+use crate::{CreateOptions, Database, SalvageOptions, SalvageReport, Scheme, SketchSize};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
@@ -122,13 +120,11 @@ impl Command for Arguments {
 fn as_object(report: &SalvageReport) -> Value {
     let mut missing = Vec::new();
     for range in &report.missing {
-        let MissingDocuments {
-            first,
-            last,
-            documents,
-            ..
-        } = range;
-        missing.push(json!({"first": first, "last": last, "documents": documents}));
+        missing.push(json!({
+            "first": range.first,
+            "last": range.last,
+            "documents": range.documents,
+        }));
     }
     let mut damaged = Vec::new();
     for range in &report.damaged_bytes {

@@ -11,7 +11,6 @@ use super::output::{Output, name_fields};
 use super::times::time;
 use super::verbs::{LiveDatabase, Opening, Verb};
 use crate::Database;
-use crate::ingest::Totals;
 use crate::plural::counted;
 use crate::source::Source;
 
@@ -141,24 +140,18 @@ fn line(source: &Source) -> String {
         Err(_) => "-".to_owned(),
     };
     let mut line = format!("{}\tread {how_far}, {read}: ", printable(source.name()));
-    let Totals {
-        documents,
-        duplicates,
-        rejected,
-        passed_over,
-        ..
-    } = *totals;
+    let told = totals.documents + totals.rejected + totals.passed_over;
     // Programs that read it themselves do not say what they made of its records.
-    if documents + rejected + passed_over == 0 && place.records > 0 {
+    if told == 0 && place.records > 0 {
         line += &counted(place.records, "record");
     } else {
         line += &format!(
             "{}, {}",
-            counted(documents, "document"),
-            counted(duplicates, "near-duplicate")
+            counted(totals.documents, "document"),
+            counted(totals.duplicates, "near-duplicate")
         );
-        if rejected > 0 {
-            line += &format!(", {rejected} rejected");
+        if totals.rejected > 0 {
+            line += &format!(", {} rejected", totals.rejected);
         }
     }
     if let Some(reason) = source.failed() {

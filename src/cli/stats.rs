@@ -234,17 +234,11 @@ impl Overview {
 
     /// How many documents have the fingerprint of another, and the largest groups of such.
     fn repeats(&self) -> Vec<String> {
-        let Statistics {
-            documents,
-            too_short,
-            fingerprints,
-            ..
-        } = self.stats;
-        let judged = documents.saturating_sub(too_short);
+        let judged = self.stats.documents.saturating_sub(self.stats.too_short);
         if judged == 0 {
             return Vec::new();
         }
-        let mut lines = vec![match judged.saturating_sub(fingerprints) {
+        let mut lines = vec![match judged.saturating_sub(self.stats.fingerprints) {
             0 => "no document is known to have the fingerprint of another".to_owned(),
             repeats => format!(
                 "about {} with the fingerprint of another document",
@@ -264,19 +258,15 @@ impl Overview {
     }
 
     fn file(&self) -> String {
-        let Statistics {
-            file_bytes,
-            allocated_bytes,
-            documents,
-            ..
-        } = self.stats;
-        let allocated = allocated_bytes as f64;
-        let mut size = told_bytes(file_bytes as f64);
-        if allocated_bytes < file_bytes / 10 * 9 {
+        let stats = &self.stats;
+        let allocated = stats.allocated_bytes as f64;
+        let mut size = told_bytes(stats.file_bytes as f64);
+        if stats.allocated_bytes < stats.file_bytes / 10 * 9 {
             size += &format!(", {} of them on the disk", told_bytes(allocated));
         }
-        if documents > 0 {
-            size += &format!(", {} a document", told_bytes(allocated / documents as f64));
+        if stats.documents > 0 {
+            let each = allocated / stats.documents as f64;
+            size += &format!(", {} a document", told_bytes(each));
         }
         size
     }
@@ -300,25 +290,15 @@ impl Overview {
     }
 
     fn fingerprints(&self) -> String {
-        let Statistics {
-            fingerprints,
-            scheme,
-            sketch_size,
-            ..
-        } = self.stats;
-        let sketches = told_sketches(sketch_size);
-        let different = counted(told_count(fingerprints), "different fingerprint");
-        format!("about {different} of scheme {scheme}, {sketches}")
+        let stats = &self.stats;
+        let different = counted(told_count(stats.fingerprints), "different fingerprint");
+        let sketches = told_sketches(stats.sketch_size);
+        format!("about {different} of scheme {}, {sketches}", stats.scheme)
     }
 
     fn tables(&self) -> Vec<String> {
-        let Statistics {
-            plan,
-            probed_distance,
-            levels,
-            marks,
-            ..
-        } = &self.stats;
+        let stats = &self.stats;
+        let plan = &stats.plan;
         // The name of a plan is the number of its tables, `x`, and the bits of the shortest prefix.
         let mut lines = match plan.split_once('x') {
             Some((tables, bits)) => vec![format!(
@@ -328,15 +308,17 @@ impl Overview {
             None => vec![format!("plan {plan}")],
         };
         lines.push(format!(
-            "up to distance {probed_distance}, a query reads one range of each table; beyond it, several"
+            "up to distance {}, a query reads one range of each table; beyond it, several",
+            stats.probed_distance
         ));
-        if *levels > 1 {
+        if stats.levels > 1 {
             lines.push(format!(
-                "in up to {levels} levels, of which a query reads each until they are merged"
+                "in up to {} levels, of which a query reads each until they are merged",
+                stats.levels
             ));
         }
-        if *marks > 0 {
-            let deletions = counted(told_count(*marks), "row");
+        if stats.marks > 0 {
+            let deletions = counted(told_count(stats.marks), "row");
             lines.push(format!(
                 "{deletions} that say deleted, until they are merged"
             ));
@@ -357,30 +339,23 @@ impl Overview {
 
     /// What the process that has it open has done with it. Nothing of one that has only looked.
     fn activity(&self, detail: Detail) -> Vec<String> {
-        let Metrics {
-            documents_stored,
-            queries,
-            queue_length,
-            waiting_changes,
-            ..
-        } = self.metrics;
-        let commits = self.metrics.commit_times.count();
-        if commits == 0 && queries == 0 {
+        let metrics = &self.metrics;
+        let commits = metrics.commit_times.count();
+        if commits == 0 && metrics.queries == 0 {
             return Vec::new();
         }
 
-        let gone = self.metrics.documents_deleted + self.metrics.documents_expired;
-        let open_for = self.metrics.open_for;
-        let seconds = open_for.as_secs_f64().max(1.0);
-        let stored_a_second = told_count((documents_stored as f64 / seconds) as u64);
-        let queries_a_second = told_count((queries as f64 / seconds) as u64);
+        let gone = metrics.documents_deleted + metrics.documents_expired;
+        let seconds = metrics.open_for.as_secs_f64().max(1.0);
+        let stored_a_second = told_count((metrics.documents_stored as f64 / seconds) as u64);
+        let queries_a_second = told_count((metrics.queries as f64 / seconds) as u64);
         let mut lines = vec![
             format!(
                 "{} stored, {} deleted or replaced, {}, in {}",
-                counted(told_count(documents_stored), "document"),
+                counted(told_count(metrics.documents_stored), "document"),
                 told_count(gone),
-                counted(told_count(queries), "query"),
-                span_text(open_for.as_secs() as i64)
+                counted(told_count(metrics.queries), "query"),
+                span_text(metrics.open_for.as_secs() as i64)
             ),
             format!(
                 "{} and {} a second",
@@ -388,25 +363,25 @@ impl Overview {
                 counted(queries_a_second, "query")
             ),
         ];
-        if queue_length > 0 {
+        if metrics.queue_length > 0 {
             lines.push(format!(
                 "{} waiting to be stored",
-                counted(told_count(queue_length), "document")
+                counted(told_count(metrics.queue_length), "document")
             ));
         }
         if detail == Detail::First {
             return lines;
         }
-        if let Some(median) = self.metrics.commit_times.quantile(0.5) {
+        if let Some(median) = metrics.commit_times.quantile(0.5) {
             lines.push(format!(
                 "{}; half of the commits took at most {median:.1?}",
                 counted(told_count(commits), "commit")
             ));
         }
-        if waiting_changes > 0 {
+        if metrics.waiting_changes > 0 {
             lines.push(format!(
                 "{} waiting to be merged into the tables",
-                counted(told_count(waiting_changes), "change")
+                counted(told_count(metrics.waiting_changes), "change")
             ));
         }
         lines
@@ -414,21 +389,16 @@ impl Overview {
 
     /// What others keep from being used again.
     fn pinned(&self) -> Vec<String> {
-        let Metrics {
-            snapshots,
-            pinned_bytes,
-            oldest_pin,
-            ..
-        } = self.metrics;
-        if pinned_bytes == 0 {
+        let metrics = &self.metrics;
+        if metrics.pinned_bytes == 0 {
             return Vec::new();
         }
-        let oldest = match oldest_pin {
+        let oldest = match metrics.oldest_pin {
             Some(oldest) => format!(", the oldest for {}", span_text(oldest.as_secs() as i64)),
             None => String::new(),
         };
-        let pinned = told_bytes(pinned_bytes as f64);
-        let snapshots = counted(snapshots, "snapshot");
+        let pinned = told_bytes(metrics.pinned_bytes as f64);
+        let snapshots = counted(metrics.snapshots, "snapshot");
         vec![format!(
             "{snapshots} in use{oldest}: {pinned} of the file cannot be used again before that ends"
         )]

@@ -138,17 +138,13 @@ impl Spread {
 impl Section for Spread {
     fn add_fields(&self, object: &mut Map<String, Value>) {
         let mut fullest = Vec::new();
-        for FullPrefix {
-            table,
-            prefix_bits,
-            rows,
-            expected,
-            ..
-        } in &self.fullest
-        {
-            let prefix = json!({"table": table, "prefix_bits": prefix_bits, "rows": rows,
-                                "expected": expected});
-            fullest.push(prefix);
+        for prefix in &self.fullest {
+            fullest.push(json!({
+                "table": prefix.table,
+                "prefix_bits": prefix.prefix_bits,
+                "rows": prefix.rows,
+                "expected": prefix.expected,
+            }));
         }
         let spread = json!({
             "queries": self.queries,
