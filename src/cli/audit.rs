@@ -86,10 +86,6 @@ impl Command for Arguments {
         })
     }
 
-    fn ends_in_order(&self) -> bool {
-        true
-    }
-
     fn when_ended(&self) -> Option<&'static str> {
         Some("ended before all was looked at, so nothing is proven")
     }

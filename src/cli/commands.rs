@@ -34,10 +34,10 @@ pub(super) trait Command {
         None
     }
 
-    /// Whether Ctrl-C has to wait until the command has put everything in order. The others have nothing to lose, and
-    /// some of them wait for their input.
+    /// Whether Ctrl-C has to wait until the command has put everything in order, and has told what is to be known. The
+    /// others have nothing to lose, and some of them wait for their input.
     fn ends_in_order(&self) -> bool {
-        false
+        self.when_ended().is_some()
     }
 
     /// What is to be known when the command was ended before it was done, unless it has said so itself.

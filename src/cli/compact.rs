@@ -93,10 +93,6 @@ impl Verb for BackupArguments {
         Ok(Answer::Yes)
     }
 
-    fn ends_in_order(&self) -> bool {
-        true
-    }
-
     fn when_ended(&self) -> Option<&'static str> {
         Some("ended before it was done: no copy was made; the same command begins anew")
     }

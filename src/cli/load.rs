@@ -187,10 +187,6 @@ impl Command for Arguments {
         Some(&self.database)
     }
 
-    fn ends_in_order(&self) -> bool {
-        true
-    }
-
     fn when_ended(&self) -> Option<&'static str> {
         Some("ended before it was done: no database was made; the same command begins anew")
     }

@@ -108,10 +108,6 @@ impl Command for Arguments {
         Some(&self.damaged)
     }
 
-    fn ends_in_order(&self) -> bool {
-        true
-    }
-
     fn when_ended(&self) -> Option<&'static str> {
         Some("ended before it was done: no database was made; the same command begins anew")
     }

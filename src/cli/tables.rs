@@ -133,10 +133,6 @@ impl Verb for ExportArguments {
         Ok(Answer::Yes)
     }
 
-    fn ends_in_order(&self) -> bool {
-        true
-    }
-
     fn when_ended(&self) -> Option<&'static str> {
         Some("ended before it was done: no file was made; the same command begins anew")
     }

@@ -42,9 +42,10 @@ pub(super) trait Verb {
         None
     }
 
-    /// Whether Ctrl-C has to wait until the verb has put things in order. What only reads the database has not.
+    /// Whether Ctrl-C has to wait until the verb has put things in order, and has told what is to be known. What only
+    /// reads the database has nothing to put in order.
     fn ends_in_order(&self) -> bool {
-        self.opening() != Opening::Read
+        self.opening() != Opening::Read || self.when_ended().is_some()
     }
 
     /// What is to be known when the verb was ended before it was done, unless it has said so itself.
