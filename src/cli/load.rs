@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::named_file;
+use super::arguments::{Given as _, named_file};
 use super::commands::Command;
 use super::output::{Output, document_fields};
 use super::output_files::{StandingDatabase, print_complete};
@@ -199,14 +199,12 @@ impl Header {
         let Some(sketch_size) = SketchSize::from_bytes(self.sketch_bytes) else {
             return Ok(None);
         };
-        let mut options = CreateOptions::new()
+        let options = CreateOptions::new()
             .scheme(scheme)
             .max_distance(self.max_distance)
             .sketch_size(sketch_size)
-            .min_similarity(self.min_similarity);
-        if let Some(created) = self.created {
-            options = options.created(created);
-        }
+            .min_similarity(self.min_similarity)
+            .given(self.created, CreateOptions::created);
         Ok(Some(match &self.plan {
             Some(plan) => options.plan(plan),
             None => options.expected_documents(self.documents),

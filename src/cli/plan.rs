@@ -173,12 +173,10 @@ fn emit(arguments: &Arguments, dialect: SqlDialect, output: &mut Output) -> Comm
             queries: arguments.queries,
         },
     };
-    let mut job = SqlJob::new(arguments.expect, max_distance)
+    let job = SqlJob::new(arguments.expect, max_distance)
         .work(work)
-        .ids(arguments.ids);
-    if let Some(most) = arguments.most_of_key {
-        job = job.most_of_key(most);
-    }
+        .ids(arguments.ids)
+        .given(arguments.most_of_key, SqlJob::most_of_key);
     let Some(text) = job.text(dialect) else {
         return Err(format!(
             "at distance {max_distance} no tables help, and the fingerprints are too many to compare each with each: \

@@ -79,12 +79,10 @@ impl Settings {
 
 impl Command for Arguments {
     fn run(&self, output: &mut Output) -> CommandResult {
-        let mut options = SalvageOptions::new()
+        let options = SalvageOptions::new()
             .old(self.old)
-            .memory_bytes(self.memory);
-        if let Some(settings) = self.settings.options() {
-            options = options.settings(settings);
-        }
+            .memory_bytes(self.memory)
+            .given(self.settings.options(), SalvageOptions::settings);
         let progress = output.console().progress();
         let report = Database::salvage(&self.damaged, &self.new, &options, progress.steps())?;
         drop(progress);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{max_distance_parser, named_file};
+use super::arguments::{Given as _, max_distance_parser, named_file};
 use super::commands::Command;
 use super::output::Output;
 use super::output_files::ensure_replaceable;
@@ -14,7 +14,7 @@ use super::units;
 use super::verbs::{LiveDatabase, Opening, Verb};
 use crate::parquet::{Export, Import};
 use crate::plural::counted;
-use crate::{Database, Error, Scheme};
+use crate::{CreateOptions, Database, Error, Scheme};
 
 #[derive(clap::Args)]
 pub(super) struct ImportArguments {
@@ -156,10 +156,10 @@ fn build(
     import: &Import,
     output: &Output,
 ) -> Result<Database, Failure> {
-    let mut options = import.create_options()?.scheme(scheme(arguments, import)?);
-    if let Some(max_distance) = arguments.max_distance {
-        options = options.max_distance(max_distance);
-    }
+    let options = import
+        .create_options()?
+        .scheme(scheme(arguments, import)?)
+        .given(arguments.max_distance, CreateOptions::max_distance);
     let progress = output.console().progress_of("documents");
     let packing = output.console().progress();
     let all = Some(import.rows());
