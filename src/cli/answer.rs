@@ -2,8 +2,7 @@
 
 use std::env;
 use std::error::Error as StdError;
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use super::output::Output;
@@ -110,29 +109,10 @@ fn name_database(error: Failure, database: Option<&Path>) -> Failure {
             | Error::Output { .. }
     );
     match database {
-        Some(path) if !names_its_file => Box::new(About {
-            path: path.to_owned(),
-            error: *error,
-        }),
+        Some(path) if !names_its_file => {
+            let problem = Error::with_causes(&*error);
+            format!("{}: {problem}", path.display()).into()
+        }
         _ => error,
-    }
-}
-
-/// An error with the database it is about.
-#[derive(Debug)]
-struct About {
-    path: PathBuf,
-    error: Error,
-}
-
-impl fmt::Display for About {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.error)
-    }
-}
-
-impl StdError for About {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.error.source()
     }
 }
