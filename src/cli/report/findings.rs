@@ -1,5 +1,7 @@
 //! The contents of a report in their sections. Each shows itself in words and as JSON.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -259,15 +261,19 @@ impl Section for Distances {
 /// The clusters: how many there are of each size, and the largest.
 #[derive(Default)]
 pub(super) struct Clusters {
-    /// The clusters and their documents in the order of the sizes: up to four each size from two on, then up to each
-    /// power of two.
-    counts: Vec<(u64, u64)>,
+    /// The clusters and their documents, by the greatest of the sizes that are counted together.
+    counts: BTreeMap<u64, (u64, u64)>,
     /// The largest first.
     largest: Vec<LargeCluster>,
 }
 
-/// The first sizes, each of which is counted by itself.
-const SINGLE_SIZES: [u64; 3] = [2, 3, 4];
+/// The greatest size that is counted together with this one: itself up to four, then the next power of two.
+fn greatest_with(size: u64) -> u64 {
+    match size {
+        ..=4 => size,
+        _ => size.next_power_of_two(),
+    }
+}
 
 /// The clusters whose sizes are in a range, as an object of JSON has them too.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -291,15 +297,9 @@ struct LargeCluster {
 impl Clusters {
     /// Counts a cluster of so many documents.
     pub(super) fn count(&mut self, documents: u64) {
-        let index = match SINGLE_SIZES.iter().position(|&size| size == documents) {
-            Some(index) => index,
-            None => documents.next_power_of_two().trailing_zeros() as usize,
-        };
-        if self.counts.len() <= index {
-            self.counts.resize(index + 1, (0, 0));
-        }
-        self.counts[index].0 += 1;
-        self.counts[index].1 += documents;
+        let count = self.counts.entry(greatest_with(documents)).or_default();
+        count.0 += 1;
+        count.1 += documents;
     }
 
     /// Lists a cluster if it is one of the largest: its survivor, and the others with their distances. Of equal ones,
@@ -344,20 +344,20 @@ impl Clusters {
         true
     }
 
+    /// All sizes from two to the greatest that there is.
     fn sizes(&self) -> Vec<SizeCount> {
         let mut sizes = Vec::new();
-        for (index, &(clusters, documents)) in self.counts.iter().enumerate() {
-            // The third power of two is the first that stands for several sizes.
-            let (least, most) = match SINGLE_SIZES.get(index) {
-                Some(&size) => (size, size),
-                None => (1 << index >> 1 | 1, 1 << index),
-            };
+        let mut least = 2;
+        while self.counts.range(least..).next().is_some() {
+            let most = greatest_with(least);
+            let (clusters, documents) = self.counts.get(&most).copied().unwrap_or_default();
             sizes.push(SizeCount {
                 least,
                 most,
                 clusters,
                 documents,
             });
+            least = most + 1;
         }
         sizes
     }
