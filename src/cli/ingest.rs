@@ -21,7 +21,7 @@ use super::remote::ensure_not_removed;
 use super::units::{count, positive_count};
 use super::verbs::{self, LiveDatabase, Opening, Verb};
 use super::verification::{Verification, VerifyArguments};
-use crate::ingest::{Ingest, Ingested, Records, Reread};
+use crate::ingest::{Ingest, Ingested, ReadOptions, Records, Reread};
 use crate::plural::counted;
 use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme, Server, SketchSize};
 
@@ -226,7 +226,10 @@ impl Arguments {
         let console = output.console();
         // It may be in a directory that is read.
         let own = console.place_of(&self.database.path);
-        let records = console.records(&self.inputs, self.reading.options().leave_out(own))?;
+        let options = self.reading.options().leave_out(own);
+        let name = self.source.as_ref().map(|name| name.as_encoded_bytes());
+        let options = options.given(name, ReadOptions::source_name);
+        let records = console.records(&self.inputs, options)?;
         self.ensure_rejected_apart(&records, output.console())?;
         self.verify
             .check(&self.reading, self.inputs.iter(), output.console())?;
@@ -494,9 +497,6 @@ impl Arguments {
             .strict(self.strict);
         if let Some(verification) = verification.cloned() {
             ingest = ingest.on_text(move |document, text| verification.keep(document, text));
-        }
-        if let Some(name) = &self.source {
-            ingest = ingest.source_name(name.as_encoded_bytes());
         }
         ingest = ingest.given(self.scheme, Ingest::scheme);
         ingest.reread(match (self.again, self.restart) {

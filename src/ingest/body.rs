@@ -37,7 +37,8 @@ pub(super) fn decode_body<'b>(
     encodings: &[String],
     max_bytes: usize,
 ) -> Result<Cow<'b, [u8]>, Reason> {
-    let mut is_chunked = transfer.iter().any(|word| word.contains("chunked"));
+    let is_said_chunked = transfer.iter().any(|word| word.contains("chunked"));
+    let mut is_chunked = is_said_chunked;
     let mut page = Cow::Borrowed(sent);
     for _ in 0..MOST_LAYERS {
         let Some(joined) = joined_chunks(&page, is_chunked) else {
@@ -62,6 +63,13 @@ pub(super) fn decode_body<'b>(
             declared.remove(at);
         }
         page = Cow::Owned(inner);
+    }
+    // What was packed may have been in chunks before.
+    if is_said_chunked
+        && is_chunked
+        && let Some(joined) = joined_chunks(&page, false)
+    {
+        page = Cow::Owned(joined);
     }
     match declared.last() {
         // Many archives have the page as it was after unpacking.
@@ -120,10 +128,12 @@ fn unpacked(
     declared: &[Packed],
     max_bytes: usize,
 ) -> Result<Option<(Packed, Vec<u8>)>, Reason> {
-    // A script may write its own mark before what is packed.
-    let bytes = match bytes.strip_prefix(UTF_8_MARK) {
-        Some(rest) if detect(rest).is_some() => rest,
-        _ => bytes,
+    // A script may write its own mark before what is packed, or an empty line.
+    let behind = bytes.strip_prefix(UTF_8_MARK).unwrap_or(bytes);
+    let behind = behind.trim_ascii_start();
+    let bytes = match detect(behind) {
+        Some(_) => behind,
+        None => bytes,
     };
     if let Some(packed) = detect(bytes) {
         let attempt = Attempt::new(packed, bytes, max_bytes)?;

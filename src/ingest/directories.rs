@@ -148,7 +148,10 @@ const NOT_DATA: [&[u8]; 6] = [
 /// How the names of other marks begin.
 const MARKS: [&[u8]; 2] = [b"_committed_", b"_started_"];
 
-/// Nobody means what is hidden, nor the marks of a job, nor the database that stands beside its inputs.
+/// The endings of the names of databases, and of indexes of web archives, which stand beside their inputs.
+const NO_INPUTS: [&[u8]; 5] = [b".simdb", b".cdx", b".cdxj", b".cdx.gz", b".cdxj.gz"];
+
+/// Nobody means what is hidden, nor the marks of a job, nor what stands beside the inputs.
 fn is_visible(entry: &DirEntry) -> bool {
     is_visible_name(entry.file_name(), entry.file_type().is_dir())
 }
@@ -156,7 +159,8 @@ fn is_visible(entry: &DirEntry) -> bool {
 fn is_visible_name(name: &OsStr, is_directory: bool) -> bool {
     let name = name.as_encoded_bytes();
     let is_mark = NOT_DATA.contains(&name) || MARKS.iter().any(|mark| name.starts_with(mark));
-    !name.starts_with(b".") && !is_mark && (is_directory || !name.ends_with(b".simdb"))
+    let is_no_input = NO_INPUTS.iter().any(|ending| name.ends_with(ending));
+    !name.starts_with(b".") && !is_mark && (is_directory || !is_no_input)
 }
 
 fn is_wanted(below: &Path, patterns: &[(Pattern, bool)]) -> bool {

@@ -63,7 +63,8 @@ pub enum InputFormat {
     /// A file is a document, its path the key.
     ///
     /// HTML is known by the names `.html` and `.htm`, XHTML by `.xhtml`
-    /// and `.xht`, and both by their beginning if the name is not `.txt` or `.md`. Any encoding is read.
+    /// and `.xht`, and both by their beginning if the name is not that of a text or of a source, such as `.txt`, `.md` or
+    /// `.vue`. Any encoding is read.
     Text,
     /// A line is a document, its path and its number the key.
     ///
@@ -127,8 +128,27 @@ impl InputFormat {
 const HTML_NAMES: &[&str] = &[".html", ".htm"];
 const XHTML_NAMES: &[&str] = &[".xhtml", ".xht"];
 
-/// The endings of the names of plain texts, which may begin like pages.
-const TEXT_NAMES: &[&str] = &[".txt", ".md"];
+/// The endings of the names of plain texts and of sources of programs, which may begin like pages.
+const TEXT_NAMES: &[&str] = &[
+    ".txt",
+    ".text",
+    ".md",
+    ".markdown",
+    ".mdx",
+    ".rst",
+    ".adoc",
+    ".tex",
+    ".js",
+    ".mjs",
+    ".cjs",
+    ".jsx",
+    ".ts",
+    ".tsx",
+    ".vue",
+    ".svelte",
+    ".astro",
+    ".marko",
+];
 
 /// Whether a file is a page or a plain text by its name.
 pub(super) fn kind_by_name(path: &Path) -> Option<Kind> {
@@ -176,7 +196,7 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
             Some("has fingerprints in place of texts; say so with `--input-format fingerprints`")
         }
         InputFormat::Text if !is_page => kind_of_many(shown).or_else(|| match kind {
-            _ if name.ends_with(".csv") => Some(UNREAD_CSV),
+            _ if name.ends_with(".csv") || !is_named_text && is_csv(shown) => Some(UNREAD_CSV),
             _ if is_named_text => has_json_lines(shown).then_some(NAMED_AS_TEXT),
             Kind::Xml => Some(UNREAD_XML),
             _ => kind_of_mail(shown).or_else(|| match shown.strip_prefix(b"[") {
@@ -404,6 +424,36 @@ pub(super) fn is_no_text(byte: u8) -> bool {
 fn first_line(bytes: &[u8]) -> &[u8] {
     let end = memchr::memchr(b'\n', bytes).unwrap_or(bytes.len());
     &bytes[..end]
+}
+
+/// Whether the first line has names of columns between commas, one of which is that of a field with a key or a content,
+/// and the next line has commas too. So begins hardly a text.
+fn is_csv(beginning: &[u8]) -> bool {
+    const KNOWN: [&str; 8] = [
+        "key", "id", "url", "text", "html", "content", "title", "body",
+    ];
+    let header = first_line(beginning).trim_ascii_end();
+    let next = beginning
+        .get(header.len()..)
+        .unwrap_or_default()
+        .trim_ascii_start();
+    if !header.contains(&b',') || !first_line(next).contains(&b',') {
+        return false;
+    }
+    let mut has_known = false;
+    for cell in header.split(|&byte| byte == b',') {
+        let cell = cell.trim_ascii();
+        let name = match cell {
+            [b'"', name @ .., b'"'] | name => name,
+        };
+        let is_name = |&byte: &u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        if name.is_empty() || !name.iter().all(is_name) {
+            return false;
+        }
+        let is_known = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
+        has_known |= KNOWN.iter().any(is_known);
+    }
+    has_known
 }
 
 /// Whether the first line is a key, a tab and a fingerprint. Such a line is hardly ever a text.

@@ -60,8 +60,6 @@ pub(super) struct Settings {
 pub struct Ingest<'d> {
     database: &'d Database,
     settings: Settings,
-    /// The name of the only input.
-    source_name: Option<Vec<u8>>,
     reread: Reread,
     /// Whether an input is known again of which every record was rejected.
     knows_rejected: bool,
@@ -81,7 +79,6 @@ impl<'d> Ingest<'d> {
                 asks: true,
                 stop: Stop::default(),
             },
-            source_name: None,
             reread: Reread::default(),
             knows_rejected: false,
             scheme: None,
@@ -149,17 +146,6 @@ impl<'d> Ingest<'d> {
     #[must_use]
     pub fn reread(mut self, reread: Reread) -> Self {
         self.reread = reread;
-        self
-    }
-
-    /// The name by which a later run knows the only input. Default: for a file its absolute path. The place in other
-    /// inputs, such as standard input, is kept only if they have a name.
-    ///
-    /// Under a name that was read before, standard input has to bring the same bytes again. Those that were read are
-    /// passed over.
-    #[must_use]
-    pub fn source_name(mut self, name: impl Into<Vec<u8>>) -> Self {
-        self.source_name = Some(name.into());
         self
     }
 
@@ -235,9 +221,6 @@ impl<'d> Ingest<'d> {
             .needs_sketches(needs_sketches)
             .stores(true);
         records.begin_again();
-        if let Some(name) = &self.source_name {
-            records.set_name(name)?;
-        }
         let _in_use = self.wait_for_sources(&records.names(), report)?;
         let (sources, resumptions) = Sources::plan(
             self.database,

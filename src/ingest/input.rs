@@ -73,9 +73,9 @@ impl Input {
             identity: opened.identity(),
             is_of_rows: opened.content.packing().is_of_rows(),
         };
-        let is_file = origin.is_file();
+        let is_read_again = opener.options.source_name.is_some() || origin.is_file();
         // Of a corpus that is cleaned every byte counts, and none is read again.
-        let may_grow = is_file && !opener.options.numbered && !origin.is_of_rows;
+        let may_grow = is_read_again && !opener.options.numbered && !origin.is_of_rows;
         Ok(Self {
             origin: Arc::new(origin),
             opened,
@@ -255,7 +255,13 @@ impl Input {
     /// Reads the whole input as one record. `None` if there is no document, and after the first time.
     fn read_all(&mut self) -> io::Result<Option<RawContent>> {
         if self.records > 0 {
-            return Ok(None);
+            // Files are compared before. What is no file is known once it comes.
+            return match self.opened.content.look(1)?.is_empty() {
+                true => Ok(None),
+                false => Err(io::Error::other(
+                    "it is one document, and has become longer; `--restart` reads it from its beginning",
+                )),
+            };
         }
         let mut bytes = Vec::new();
         let limit = self.max_record_bytes as u64;

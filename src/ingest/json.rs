@@ -461,9 +461,11 @@ impl<'l> Fields<'l> {
             Ok(None) => {}
         }
         if let Some(features) = self.features {
-            return features_of(&features.value()?)
-                .map(Content::Features)
-                .map(Some);
+            let features = features_of(&features.value()?)?;
+            // Without any, who wrote the record has found none, and the text is not read yet.
+            if !features.is_empty() || !self.has_text() {
+                return Ok(Some(Content::Features(features)));
+            }
         }
         let html = self.named_html.or(self.html);
         if let Some(text) = self.named_text.or(self.text) {

@@ -50,6 +50,8 @@ pub struct ReadOptions {
     pub(crate) hashes_texts: bool,
     /// The fields of JSON records that are not read.
     ignored: Vec<String>,
+    /// The name of the only input.
+    pub(super) source_name: Option<Vec<u8>>,
     /// Whether a rank that is no list of whole numbers counts as none. Fields of this name may mean something else to
     /// others.
     pub(crate) odd_ranks_are_none: bool,
@@ -75,6 +77,7 @@ impl Default for ReadOptions {
             numbered: false,
             hashes_texts: false,
             ignored: Vec::new(),
+            source_name: None,
             odd_ranks_are_none: false,
             undated: None,
             directory: None,
@@ -119,8 +122,8 @@ impl ReadOptions {
         self
     }
 
-    /// Whether the place of a record is its key: the path of its file, a colon, and its number there, as in
-    /// `part-1.jsonl:12`. Default: false.
+    /// Whether the place of a record is its key: the path of its file, or the [name](Self::source_name) that it was
+    /// given, a colon, and its number there, as in `part-1.jsonl:12`. Default: false.
     ///
     /// So records that have no key can be stored, and files whose records all begin with the key `0` do not replace
     /// those of one another. The number is that of the line, or of the record where the file is not cut into lines. The
@@ -162,6 +165,17 @@ impl ReadOptions {
         self
     }
 
+    /// The name by which a later ingestion knows the only input. Default: for a file its absolute path. The place in
+    /// other inputs, such as standard input, is kept only if they have a name.
+    ///
+    /// Under a name that was read before, standard input has to bring the same bytes again. Those that were read are
+    /// passed over.
+    #[must_use]
+    pub fn source_name(mut self, name: impl Into<Vec<u8>>) -> Self {
+        self.source_name = Some(name.into());
+        self
+    }
+
     /// What of a record gets a fingerprint of its own. Default: [`Unit::Document`], the whole record.
     ///
     /// The key of a paragraph or a sentence is that of the record, `#`, and its number in the record, from 1.
@@ -172,7 +186,7 @@ impl ReadOptions {
     }
 
     /// Which files of directories are read; may be called several times. Default: all, but none that is hidden or
-    /// whose name ends in `.simdb`.
+    /// whose name ends in `.simdb`, `.cdx` or `.cdxj`.
     ///
     /// `*`, `?`, `[a-z]` and `**` have the meaning they have in a shell. A pattern with a `/` names paths below the
     /// directory, another one names files in it and in all directories in it. Files that are named themselves are read

@@ -84,15 +84,19 @@ pub(super) fn parse(
     };
     Ok(parsed.map(|mut parsed| {
         if options.key_by_place || format == InputFormat::Lines {
-            parsed.key = Some(key_of_place(path, position.id().number));
+            let name = options.source_name.clone();
+            let name = name.unwrap_or_else(|| key_of(path));
+            parsed.key = Some(key_of_place(name, position.id().number));
         }
         parsed
     }))
 }
 
 /// The key of a record that is named by its place: that of the file, a colon, and the number of the record.
-fn key_of_place(path: &Path, number: u64) -> Vec<u8> {
-    [&*key_of(path), b":", number.to_string().as_bytes()].concat()
+fn key_of_place(mut key: Vec<u8>, number: u64) -> Vec<u8> {
+    key.push(b':');
+    key.extend(number.to_string().into_bytes());
+    key
 }
 
 /// A line without the byte order marks before it, and without many zeros. Where files were put together that begin with

@@ -132,6 +132,17 @@ impl Records {
         }
         let found = with_files_of_directories(paths, &options)?;
         let mut paths = Vec::with_capacity(found.len());
+        if let Some(name) = &options.source_name
+            && found.len() != 1
+        {
+            return Err(Error::Input {
+                // Safe to show: bytes that are not UTF-8 are escaped.
+                source_name: name.escape_ascii().to_string(),
+                line: None,
+                reason: "a name for the source is for one input; name the others by their paths"
+                    .to_owned(),
+            });
+        }
         let mut begins = Vec::with_capacity(found.len());
         let mut total = Some(0);
         for (path, problem) in found {
@@ -332,6 +343,9 @@ impl Records {
     }
 
     fn name_of(&mut self, index: usize) -> Option<Arc<[u8]>> {
+        if let Some(name) = &self.options.source_name {
+            return Some(name.as_slice().into());
+        }
         let path = &self.paths[index];
         if is_stdin(path) || self.problem(index).is_some() {
             return None;
@@ -400,23 +414,6 @@ impl Records {
         self.next = 0;
         self.progress.begin_again();
         failed
-    }
-
-    /// Gives the only input a name.
-    pub(super) fn set_name(&mut self, name: &[u8]) -> Result<()> {
-        let [_] = self.paths[..] else {
-            let reason =
-                "a name for the source is for one input; name the others by their paths".to_owned();
-            // Safe to show: bytes that are not UTF-8 are escaped.
-            let source_name = name.escape_ascii().to_string();
-            return Err(Error::Input {
-                source_name,
-                line: None,
-                reason,
-            });
-        };
-        self.names = Some([Some(name.into())].into());
-        Ok(())
     }
 
     /// Compares a file with what was read of it before. Other inputs are compared when they are read.

@@ -31,6 +31,8 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"\xff\xff\xff\xff", "is a stream of Arrow, as in data sets of Hugging Face; write its rows as JSON Lines or \
                            Parquet"),
     (b"Obj\x01", "is an Avro file; write its rows as JSON Lines"),
+    (b"version https://git-lfs.github.com/spec/", "is a pointer of Git LFS, and not the file itself; `git lfs pull` \
+                                                  fetches that"),
     (b"!<arch>\n", "is an archive of ar; unpack it, for example with `ar x`"),
     (b"\x1e{", "is a sequence of JSON texts (RFC 7464); take out the bytes 0x1E, so that it is JSON Lines"),
     (b"\xff\xfe\0\0", "is text in UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`"),

@@ -99,7 +99,7 @@ fn goes_on(line: &[u8]) -> bool {
 enum HeaderEnd {
     /// Behind so many bytes, with the blank line.
     At(usize),
-    /// It does: another record begins on a line before.
+    /// It does not: another record begins before, on a line or within one.
     Never,
     /// Not within these bytes.
     Further,
@@ -108,17 +108,78 @@ enum HeaderEnd {
 /// Where the header ends with which bytes begin. Whoever stops where another record begins looks at no byte twice,
 /// however many lines begin as a record does.
 fn header_end(bytes: &[u8]) -> HeaderEnd {
+    let mut begin = 0;
+    // What is up to a line that may be cut, with the first line of another record behind it.
+    let mut before_other = None;
     for at in memchr::memchr_iter(b'\n', bytes) {
-        let next = &bytes[at + 1..];
+        let line = &bytes[begin..at];
+        if before_other.is_some_and(|before| repeats_field(before, line)) {
+            return HeaderEnd::Never;
+        }
+        if ends_in_version(line) {
+            if !goes_on(line) && field_name(line).is_none() {
+                return HeaderEnd::Never;
+            }
+            before_other.get_or_insert(&bytes[..at]);
+        }
+        begin = at + 1;
+        let next = &bytes[begin..];
         let blank = line_end(next);
         if blank > 0 {
-            return HeaderEnd::At(at + 1 + blank);
+            match is_blank_within(&bytes[..begin], &next[blank..]) {
+                Some(true) => continue,
+                Some(false) => return HeaderEnd::At(begin + blank),
+                None => return HeaderEnd::Further,
+            }
         }
         if begins_record(next) {
             return HeaderEnd::Never;
         }
     }
     HeaderEnd::Further
+}
+
+/// Whether a blank line behind these lines of a header does not end it, as in ClueWeb09: no length stands before it, and
+/// a field of a record behind. `None` if it takes more bytes to tell.
+fn is_blank_within(lines: &[u8], next: &[u8]) -> Option<bool> {
+    const FIELDS: [&[u8]; 2] = [b"WARC-", b"Content-Length:"];
+    let agrees = |field: &&[u8]| {
+        let both = field.len().min(next.len());
+        field[..both].eq_ignore_ascii_case(&next[..both])
+    };
+    match FIELDS.iter().find(|field| agrees(field)) {
+        Some(_) if WarcHeader(lines).get("Content-Length").is_some() => Some(false),
+        Some(field) if next.len() < field.len() => None,
+        found => Some(found.is_some()),
+    }
+}
+
+/// Whether the first line of a record stands at the end of a line, behind something else.
+fn ends_in_version(line: &[u8]) -> bool {
+    let line = line.trim_ascii_end();
+    let digits = line.iter().rev();
+    let digits = digits.take_while(|byte| byte.is_ascii_digit() || **byte == b'.');
+    let digits = digits.count();
+    let before = &line[..line.len() - digits];
+    digits > 0 && before.len() > b"WARC/".len() && before.ends_with(b"WARC/")
+}
+
+/// The name of the field that a line of a header has.
+fn field_name(line: &[u8]) -> Option<&[u8]> {
+    let colon = memchr::memchr(b':', line)?;
+    Some(line[..colon].trim_ascii())
+}
+
+/// Whether a line has a field that each record has once, and one of the lines before has it too.
+fn repeats_field(before: &[u8], line: &[u8]) -> bool {
+    const ONCE: [&str; 4] = ["WARC-Type", "WARC-Record-ID", "WARC-Date", "Content-Length"];
+    let Some(name) = field_name(line) else {
+        return false;
+    };
+    let known = ONCE
+        .iter()
+        .find(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+    known.is_some_and(|known| WarcHeader(before).get(known).is_some())
 }
 
 /// The length of a header with the blank line at its end. `None` if there is none.
@@ -198,6 +259,20 @@ fn holds_good_record(bytes: &[u8], is_all: bool) -> bool {
         before.ends_with(b"\n").then_some(line_feed + 1)
     });
     is_good_record(bytes, is_all) || lines.any(|at| is_good_record(&bytes[at..], is_all))
+}
+
+/// A page may quote a header. So many tell that a packed part has several records, of which all lengths are wrong: line
+/// ends were changed, say.
+const ENOUGH_HEADERS: usize = 2;
+
+/// The number of whole headers, with a type and a length, that stand behind blank lines. No more are counted than matter.
+fn headers_within(bytes: &[u8]) -> usize {
+    let lines = memchr::memmem::find_iter(bytes, b"\n\nWARC/");
+    let headers = lines.filter(|at| {
+        let header = &bytes[at + 2..bytes.len().min(at + MOST_HEADER_BYTES)];
+        begins_within_line(header, false)
+    });
+    headers.take(ENOUGH_HEADERS).count()
 }
 
 /// Whether bytes begin with a record that ends where its length says.
@@ -615,7 +690,8 @@ impl<'c> Cutter<'c> {
         if ends && !self.is_bounded(length) || !ends && self.before.read == 0 {
             return false;
         }
-        !holds_good_record(&self.content.buffered()[..length], ends)
+        let part = &self.content.buffered()[..length];
+        !holds_good_record(part, ends) && headers_within(part) < ENOUGH_HEADERS
     }
 
     /// A record within which another one begins.

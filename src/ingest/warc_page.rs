@@ -240,6 +240,7 @@ fn parse_time(text: &str) -> Option<i64> {
     parse_rfc3339(text)
         .or_else(|| parse_rfc3339(without_z))
         .or_else(|| parse_lenient_time(text))
+        .or_else(|| parse_http_date(text.trim()))
 }
 
 /// A time as it should be in which the day of the year stands in place of that of the month, as in ClueWeb09:
@@ -336,11 +337,10 @@ impl<'b> Head<'b> {
         let mut bytes = bytes.trim_ascii_start();
         loop {
             let (head, rest) = Self::split_first(bytes)?;
-            let next = rest.trim_ascii_start();
-            if !head.may_come_before_another() || status_of(split_line(next).0).is_none() {
-                return Some((head, rest));
+            match head.next_answer(rest) {
+                Some(next) => bytes = next,
+                None => return Some((head, rest)),
             }
-            bytes = next;
         }
     }
 
@@ -415,11 +415,19 @@ impl<'b> Head<'b> {
         self.status == 206 && !self.values("content-range").any(|range| is_of_all(&range))
     }
 
-    /// Whether another head may follow in place of a page: this one is interim (RFC 9110, 15.2), or that of a proxy
-    /// which has made the connection.
-    fn may_come_before_another(&self) -> bool {
-        let is_without_page = self.values("content-type").next().is_none();
-        self.status < 200 || self.status == 200 && is_without_page
+    /// The answer that follows this one and is meant, if it does. This one is interim (RFC 9110, 15.2), or that of a
+    /// proxy which has made the connection, or asks for something else, as a redirect does; curl writes all of them.
+    fn next_answer(&self, rest: &'b [u8]) -> Option<&'b [u8]> {
+        let has_page = (200..300).contains(&self.status);
+        // A plain text may show a head.
+        let may_be_text = has_page && self.values("content-type").any(|name| !is_html(&name));
+        let behind_body = self.values("content-length").filter_map(|length| {
+            let length = length.trim().parse().ok()?;
+            rest.get(length..).filter(|_| !has_page)
+        });
+        let places = Some(rest).filter(|_| !may_be_text).into_iter();
+        let mut answers = places.chain(behind_body).map(<[u8]>::trim_ascii_start);
+        answers.find(|next| status_of(split_line(next).0).is_some())
     }
 
     /// The values of all fields of this name, which is in small letters.
@@ -444,6 +452,14 @@ impl<'b> Head<'b> {
         }
         words
     }
+}
+
+/// Whether a type is that of HTML.
+fn is_html(content_type: &str) -> bool {
+    let name = content_type.split(';').next().unwrap_or_default().trim();
+    ["text/html", "application/xhtml+xml"]
+        .iter()
+        .any(|html| name.eq_ignore_ascii_case(html))
 }
 
 /// A line without its end, and what is behind.
@@ -472,13 +488,28 @@ fn status_of(line: &[u8]) -> Option<u16> {
     }
 }
 
-/// The status in a first line without a version, as some servers write it. A text may begin so too: a field, or the end
-/// of the head, is behind it.
+/// The status in a first line without a version, as some servers write it, or with the name of another protocol, as
+/// programs have it that talk by this. A text may begin so too: a field, or the end of the head, is behind it.
 fn status_without_version(line: &[u8], rest: &[u8]) -> Option<u16> {
-    let (name, behind) = line.split_at_checked(4)?;
+    const NAMES: [&[u8]; 7] = [
+        b"HTTP",
+        b"H2",
+        b"H3",
+        b"QUIC",
+        b"ICY",
+        b"STATUS:",
+        b":STATUS:",
+    ];
+    const BEGINNINGS: [&[u8]; 2] = [b"HTTP/", b"SPDY/"];
+    let (name, behind) = line.split_at(memchr::memchr(b' ', line)?);
     let next = split_line(rest).0;
     let field = memchr::memchr(b':', next).map(|colon| &next[..colon]);
-    let is_head = name.eq_ignore_ascii_case(b"HTTP")
+    let is_known = NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
+        || BEGINNINGS.iter().any(|known| {
+            let beginning = name.get(..known.len());
+            beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(known))
+        });
+    let is_head = is_known
         && !rest.is_empty()
         && (next.trim_ascii().is_empty() || field.is_some_and(is_token));
     if is_head {
