@@ -19,7 +19,7 @@ use simdb::{CreateOptions, Database, Error, OpenOptions, Scheme};
 
 use crate::support::{
     Folder, LIMIT, Ran, TestResult, assert_sound, document, in_one_of_five_tries, insert_all, run,
-    run_with_input, simdb, wait_until, within,
+    run_with_input, simdb, spread, wait_until, within,
 };
 
 /// An ingestion that waits for more input, and so has its database open.
@@ -610,12 +610,8 @@ fn a_client_that_goes_away_ends_its_work_and_nothing_is_left() -> TestResult {
         .scheme(Scheme::External)
         .plan("4x16")
         .serve(true);
-    let documents = (0..200_000u64).map(|i| {
-        Ok(document(
-            format!("the key of document {i}"),
-            i.wrapping_mul(0x9e37_79b9_7f4a_7c15),
-        ))
-    });
+    let documents =
+        (0..200_000u64).map(|i| Ok(document(format!("the key of document {i}"), spread(i))));
     let database = Database::build(&path, &options, documents, 64 << 20)?;
     let before = fs::metadata(&path)?.ino();
     for arguments in [
@@ -1025,7 +1021,7 @@ fn dates_are_those_of_who_asks() -> TestResult {
 fn a_command_whose_output_nobody_reads_does_what_it_does_at_a_closed_database() -> TestResult {
     let folder = Folder::new()?;
     let lines = |kind: &str| -> String {
-        let fingerprint = |i: u64| (i / 2 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let fingerprint = |i: u64| spread(i / 2 + 1);
         (0..6_000)
             .map(|i| format!("{kind} {i}\t{:016x}\n", fingerprint(i)))
             .collect()

@@ -11,12 +11,12 @@ use flate2::write::GzEncoder;
 use simdb::ingest::{Ingest, ReadOptions, Records};
 use simdb::{Database, OpenOptions};
 
-use crate::support::{Folder, TestResult, run};
+use crate::support::{Folder, TestResult, run, spread};
 
 fn line(key: &str, bits: u64) -> String {
     format!(
         "{{\"key\":\"{key}\",\"fingerprint\":\"{:016x}\"}}\n",
-        bits.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        spread(bits)
     )
 }
 

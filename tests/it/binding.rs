@@ -11,12 +11,12 @@ use simdb::{
 };
 
 use crate::support::random::Random;
-use crate::support::{Folder, LIMIT, TestResult, document, insert_all, within};
+use crate::support::{Folder, LIMIT, TestResult, document, insert_all, spread, within};
 
 /// A database with many pairs: each fingerprint has some near ones.
 fn crowded(folder: &Folder, documents: u64) -> simdb::Result<Database> {
     let database = folder.database("d.simdb")?;
-    let near = |i: u64| (i % 97).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (1 << (i % 50));
+    let near = |i: u64| spread(i % 97) ^ (1 << (i % 50));
     insert_all(
         &database,
         (0..documents).map(|i| document(i.to_string(), near(i))),
@@ -168,7 +168,7 @@ fn a_query_of_a_transaction_sees_what_it_has_written_and_removed() -> TestResult
     let mut random = Random::new(7);
     for round in 0..20u64 {
         let mut txn = database.begin_write()?;
-        let near = |i: u64| (i % 97).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (1 << (i % 50));
+        let near = |i: u64| spread(i % 97) ^ (1 << (i % 50));
         // Few changes are compared one by one, many by tables.
         for _ in 0..[3, 40, 2_000][round as usize % 3] {
             let key = random.below(3_000);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Folder, Ran, TestResult, bundled, run, run_with_input, simdb};
+use crate::support::{Folder, Ran, TestResult, bundled, run, run_with_input, simdb, spread};
 
 const TEXT: &str = "one two three four five six seven eight nine ten eleven twelve";
 
@@ -601,12 +601,7 @@ fn a_file_in_use_is_busy_and_readers_share_it() -> TestResult {
 fn messages_that_nobody_reads_do_not_stop_the_work() -> TestResult {
     let folder = Folder::new()?;
     let lines: String = (0..20_000)
-        .map(|i| {
-            format!(
-                "{i}\t{:016x}\nbad\n",
-                0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(i)
-            )
-        })
+        .map(|i| format!("{i}\t{:016x}\nbad\n", spread(i)))
         .collect();
     folder.file("in.tsv", lines)?;
     let script = format!(

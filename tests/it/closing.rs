@@ -7,12 +7,8 @@ use std::time::Duration;
 use simdb::{CreateOptions, Database, Error, OpenOptions, Policy, Query, Scheme, WriterOptions};
 
 use crate::support::{
-    Folder, LIMIT, TestResult, assert_sound, document, go_on, insert_all, tiny, within,
+    Folder, LIMIT, TestResult, assert_sound, document, go_on, insert_all, spread, tiny, within,
 };
-
-fn spread(i: u64) -> u64 {
-    i.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
 
 fn is_closed<T>(answer: &simdb::Result<T>) -> bool {
     matches!(answer, Err(Error::Closed))

@@ -8,7 +8,7 @@ use simdb::{
     Error, Fingerprint, Near, OpenOptions, Scheme, Snapshot, Survivor,
 };
 
-use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run};
+use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run, scattered};
 
 /// The keys of the documents of a cluster with their distances, and that of its survivor.
 type Found = BTreeMap<String, BTreeMap<String, u32>>;
@@ -50,14 +50,6 @@ fn clusters(snapshot: &Snapshot, clustering: &Clustering) -> simdb::Result<(Foun
     Ok((found, totals))
 }
 
-/// A scattered number for each `i`.
-fn spread(i: u64) -> u64 {
-    (i + 1)
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        .rotate_left(31)
-        .wrapping_mul(0xd6e8_feb8_6659_fd93)
-}
-
 /// Whether one document is better than another.
 type Better = fn(&Document, &Document) -> bool;
 
@@ -65,10 +57,11 @@ type Better = fn(&Document, &Document) -> bool;
 fn documents(count: u64) -> Vec<Document> {
     (0..count)
         .map(|i| {
-            let bits = (0..i % 7).fold(spread(i / 14), |bits, j| bits ^ 1 << ((i / 14 + j) % 64));
-            document(format!("key {}", spread(i) % 100_000), bits)
-                .with_rank([(spread(i) % 3) as i64])
-                .with_seen((spread(i + 7) % 5) as i64)
+            let bits =
+                (0..i % 7).fold(scattered(i / 14), |bits, j| bits ^ 1 << ((i / 14 + j) % 64));
+            document(format!("key {}", scattered(i) % 100_000), bits)
+                .with_rank([(scattered(i) % 3) as i64])
+                .with_seen((scattered(i + 7) % 5) as i64)
                 .with_scope(if i % 4 == 0 { "quarter" } else { "" })
         })
         .collect()
@@ -121,8 +114,10 @@ fn filled(folder: &Folder, documents: &[Document]) -> simdb::Result<Database> {
 /// Documents whose fingerprints are all near to each other, and some that are not.
 fn crowd(count: u64) -> Vec<Document> {
     let crowded = (0..count).map(|i| {
-        let bits = (0..4).fold(spread(1), |bits, j| bits ^ 1 << (spread(i * 4 + j) % 12));
-        document(format!("crowded {i}"), bits).with_rank([(spread(i) % 3) as i64])
+        let bits = (0..4).fold(scattered(1), |bits, j| {
+            bits ^ 1 << (scattered(i * 4 + j) % 12)
+        });
+        document(format!("crowded {i}"), bits).with_rank([(scattered(i) % 3) as i64])
     });
     crowded.chain(documents(count / 2)).collect()
 }

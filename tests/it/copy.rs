@@ -10,22 +10,19 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, assert_sound, document, go_on, going_on, insert_all, listed, run, simdb,
-    tiny,
+    Folder, TestResult, assert_sound, document, go_on, going_on, insert_all, listed, numbered, run,
+    simdb, spread, tiny,
 };
 
-fn spread(i: u64) -> Document {
-    document(i.to_string(), i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).with_scope(if i % 3 == 1 {
-        "en"
-    } else {
-        ""
-    })
+/// Every third has a scope.
+fn scoped(i: u64) -> Document {
+    numbered(i).with_scope(if i % 3 == 1 { "en" } else { "" })
 }
 
 /// Inserts documents, and deletes half of them again.
 fn half_deleted(database: &Database, documents: u64) -> simdb::Result<()> {
     for first in (0..documents).step_by(100) {
-        insert_all(database, (first..first + 100).map(spread))?;
+        insert_all(database, (first..first + 100).map(scoped))?;
     }
     let mut txn = database.begin_write()?;
     for i in (0..documents).step_by(2) {
@@ -68,11 +65,11 @@ fn compaction_keeps_every_document_and_gives_back_the_space() -> TestResult {
         snapshot.documents().collect::<simdb::Result<Vec<_>>>()?,
         documents
     );
-    assert_eq!(snapshot.get("1")?, Some(spread(1)));
+    assert_eq!(snapshot.get("1")?, Some(scoped(1)));
     drop(snapshot);
     assert_sound(&database)?;
     // Transactions go on after it, and so do the document numbers.
-    insert_all(&database, [spread(0)])?;
+    insert_all(&database, [scoped(0)])?;
     let found = database
         .snapshot()?
         .query(&Query::new(Fingerprint::from_bits(0)).near(0))?;
@@ -136,7 +133,7 @@ fn compaction_with_another_plan_keeps_every_document_and_every_answer() -> TestR
         assert_exact(&database, &documents)?;
         // Later transactions write the tables of the new plan.
         let mut txn = database.begin_write()?;
-        txn.insert(&spread(0))?;
+        txn.insert(&scoped(0))?;
         txn.delete("1")?;
         txn.commit()?;
         let changed = all(&database)?;
@@ -144,7 +141,7 @@ fn compaction_with_another_plan_keeps_every_document_and_every_answer() -> TestR
         assert_sound(&database)?;
         let mut txn = database.begin_write()?;
         txn.delete("0")?;
-        txn.insert(&spread(1))?;
+        txn.insert(&scoped(1))?;
         txn.commit()?;
         documents = all(&database)?;
     }
@@ -212,7 +209,7 @@ fn a_backup_is_the_snapshot_and_overwrites_nothing() -> TestResult {
     half_deleted(&database, 300)?;
     let snapshot = database.snapshot()?;
     let documents = all(&database)?;
-    insert_all(&database, [spread(9_999)])?;
+    insert_all(&database, [scoped(9_999)])?;
     snapshot.backup_with(folder.path("b.simdb"), go_on)?;
     let again = snapshot.backup_with(folder.path("b.simdb"), go_on);
     assert!(
@@ -222,7 +219,7 @@ fn a_backup_is_the_snapshot_and_overwrites_nothing() -> TestResult {
     let copy = Database::open(folder.path("b.simdb"), &tiny())?;
     assert_eq!(all(&copy)?, documents);
     assert_sound(&copy)?;
-    insert_all(&copy, [spread(0)])?;
+    insert_all(&copy, [scoped(0)])?;
     assert_sound(&copy)?;
     let nowhere = snapshot.backup_with(folder.path("no such/b.simdb"), go_on);
     assert!(matches!(nowhere, Err(Error::Io { .. })), "{nowhere:?}");
@@ -313,8 +310,7 @@ fn a_dump_loads_as_the_same_documents() -> TestResult {
         } else {
             format!("http://a/{i}?\u{e9}").into_bytes()
         };
-        let fingerprint = (!i.is_multiple_of(4))
-            .then(|| Fingerprint::from_bits(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let fingerprint = (!i.is_multiple_of(4)).then(|| Fingerprint::from_bits(spread(i)));
         let document = Document::new(key, fingerprint)
             .with_seen(i as i64 - 20)
             .with_payload(payload);
@@ -365,7 +361,7 @@ fn compaction_never_replaces_another_file() -> TestResult {
     let folder = Folder::new()?;
     let (path, aside) = (folder.path("d.simdb"), folder.path("aside.simdb"));
     let database = folder.database("d.simdb")?;
-    insert_all(&database, [spread(1)])?;
+    insert_all(&database, [scoped(1)])?;
     fs::rename(&path, &aside)?;
     fs::write(&path, "what somebody restored")?;
     let refused = database.compact(go_on);
@@ -461,7 +457,7 @@ fn a_database_built_at_once_answers_as_one_of_insertions() -> TestResult {
             &path,
             &options,
             (0..documents).map(|i| {
-                Ok(spread(i / 2)).map(|it: Document| {
+                Ok(scoped(i / 2)).map(|it: Document| {
                     Document::new(i.to_string(), it.fingerprint())
                         .with_seen(0)
                         .with_scope(it.scope())
@@ -471,11 +467,11 @@ fn a_database_built_at_once_answers_as_one_of_insertions() -> TestResult {
         )?;
         assert_sound(&built)?;
         assert_eq!(built.snapshot()?.stats()?.documents, documents);
-        insert_all(&built, (0..50).map(|i| spread(i * 100)))?;
+        insert_all(&built, (0..50).map(|i| scoped(i * 100)))?;
         built.settle()?;
         assert_sound(&built)?;
         for i in 0..documents / 2 {
-            let bits = spread(i).fingerprint().map_or(0, Fingerprint::bits);
+            let bits = scoped(i).fingerprint().map_or(0, Fingerprint::bits);
             assert!(
                 built
                     .snapshot()?
@@ -498,13 +494,12 @@ fn a_copy_is_never_larger_than_the_database_and_as_long_as_what_is_in_it() -> Te
     for documents in [1, 5, 300, 4_000, 50_000] {
         let folder = Folder::new()?;
         let database = folder.database("d.simdb")?;
-        let bits = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         for first in (0..documents).step_by(1_000) {
             let part = first..documents.min(first + 1_000);
             let scope = |i: u64| if i.is_multiple_of(3) { "en" } else { "" };
             insert_all(
                 &database,
-                part.map(|i| document(format!("key {i}"), bits(i)).with_scope(scope(i))),
+                part.map(|i| document(format!("key {i}"), spread(i)).with_scope(scope(i))),
             )?;
         }
         drop(database);
@@ -515,7 +510,7 @@ fn a_copy_is_never_larger_than_the_database_and_as_long_as_what_is_in_it() -> Te
             .snapshot()?
             .backup_with(folder.path("b.simdb"), go_on)?;
         let query =
-            Query::new(Fingerprint::from_bits(bits(4_242))).near(Near::within(12).scopes(["en"]));
+            Query::new(Fingerprint::from_bits(spread(4_242))).near(Near::within(12).scopes(["en"]));
         let answer = listed(&database.snapshot()?.query(&query)?);
         database.compact(go_on)?;
         assert_eq!(listed(&database.snapshot()?.query(&query)?), answer);

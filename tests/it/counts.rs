@@ -13,7 +13,7 @@ use simdb::{
 };
 
 use crate::support::random::{Random, seed_or};
-use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run};
+use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run, spread};
 
 /// The repeats of each document that is stored, by its key.
 fn counts(path: &Path) -> Result<BTreeMap<String, u64>, Box<dyn std::error::Error>> {
@@ -469,8 +469,7 @@ fn reading_again_leaves_all_counts_as_they_are() -> TestResult {
                 .map(|i| {
                     let comes_again = keys_come_again && i % 17 == 4;
                     let key = if comes_again { random.below(i + 1) } else { i };
-                    let bits = random.below(200).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-                        ^ 1 << random.below(64);
+                    let bits = spread(random.below(200)) ^ 1 << random.below(64);
                     let bits = format!("{bits:016x}");
                     let record = json!({"key": format!("k{key}"), "fingerprint": bits, "seen": i,
                         "rank": random.below(4), "repeats": random.below(3) / 2});
@@ -535,8 +534,7 @@ fn reading_one_source_again_does_not_hide_what_others_have_stored() -> TestResul
         for name in ["a", "b", "c"] {
             let mut records = String::new();
             for i in 0..300 {
-                let bits =
-                    random.below(120).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1 << random.below(64);
+                let bits = spread(random.below(120)) ^ 1 << random.below(64);
                 let bits = format!("{bits:016x}");
                 let record = json!({"key": format!("{name}{i}"), "fingerprint": bits, "seen": i,
                     "rank": random.below(4)});
@@ -610,7 +608,6 @@ fn counts_of_zero_take_hardly_any_room() -> TestResult {
     let bytes = |name: &str, repeats: u64| -> Result<u64, Box<dyn std::error::Error>> {
         let options = CreateOptions::new().scheme(Scheme::External);
         let database = Database::create(folder.path(name), &options)?;
-        let spread = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let documents = (0..20_000).map(|i| document(format!("key {i}"), spread(i)));
         insert_all(&database, documents.map(|it| it.with_repeats(repeats)))?;
         database.compact(crate::support::go_on)?;

@@ -4,12 +4,7 @@ use std::collections::BTreeMap;
 
 use simdb::{CreateOptions, Database, Scheme};
 
-use crate::support::{Folder, TestResult, document, insert_all};
-
-/// Fingerprints that are spread evenly.
-fn bits(number: u64) -> u64 {
-    (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
+use crate::support::{Folder, TestResult, document, insert_all, spread};
 
 /// The largest groups, and other documents, in many commits. Some of a group have a scope, and some are deleted.
 fn database(folder: &Folder) -> simdb::Result<Database> {
@@ -25,7 +20,8 @@ fn database(folder: &Folder) -> simdb::Result<Database> {
             let key = move |i: u64| format!("{bits} {}", i + part * size);
             (0..size).map(move |i| document(key(i), bits).with_scope(scope(i)))
         };
-        let others = (0..300).map(|i| document(format!("other {part} {i}"), bits(i + part * 300)));
+        let others =
+            (0..300).map(|i| document(format!("other {part} {i}"), spread(i + part * 300 + 1)));
         insert_all(
             &database,
             group(300, 7)
@@ -93,9 +89,9 @@ fn the_fullest_prefix_is_named_with_the_bits_that_its_fingerprints_share() -> Te
     let stored: Vec<u64> = (0..4_000)
         .map(|i| {
             if i % 4 == 0 {
-                bits(i) >> 16 | 0xabcd << 48
+                spread(i + 1) >> 16 | 0xabcd << 48
             } else {
-                bits(i)
+                spread(i + 1)
             }
         })
         .collect();
@@ -174,7 +170,8 @@ fn the_statistics_name_every_set_with_its_levels() -> TestResult {
 fn changed_documents_are_not_taken_off_the_number_of_fingerprints() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
-    let version = |of: u64| (0..1_000).map(move |i| document(i.to_string(), bits(i + of * 1_000)));
+    let version =
+        |of: u64| (0..1_000).map(move |i| document(i.to_string(), spread(i + of * 1_000 + 1)));
     let told = || Ok::<u64, simdb::Error>(database.snapshot()?.stats()?.fingerprints);
     insert_all(&database, version(0).chain(version(1)))?;
     assert_eq!(told()?, 1_000);

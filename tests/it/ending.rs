@@ -11,7 +11,7 @@ use simdb::{Database, OpenOptions};
 
 use crate::support::{
     Folder, LIMIT, TestResult, bench, document, in_one_of_five_tries, insert_all, run,
-    run_with_input, simdb, wait_until, wait_until_it_ends_in_order, within,
+    run_with_input, simdb, spread, wait_until, wait_until_it_ends_in_order, within,
 };
 
 fn signal(child: &Child, name: &str) -> std::io::Result<()> {
@@ -101,13 +101,10 @@ fn a_bench_removes_its_folder_when_it_is_ended() -> TestResult {
 fn an_expiry_says_how_much_it_has_removed() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
-    let spread = |number: u64| {
-        document(
-            number.to_le_bytes(),
-            number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
-        )
-    };
-    insert_all(&database, (0..400_000).map(spread))?;
+    insert_all(
+        &database,
+        (0..400_000u64).map(|number| document(number.to_le_bytes(), spread(number))),
+    )?;
     drop(database);
     let mut expire = simdb();
     expire
@@ -485,7 +482,6 @@ fn a_search_for_pairs_tells_from_where_it_goes_on() -> TestResult {
 
 /// Fills a database with documents that an expiry would remove.
 fn fill(database: &Database) -> simdb::Result<()> {
-    let spread = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     insert_all(
         database,
         (0..200_000).map(|i| document(i.to_string(), spread(i)).with_seen(1)),

@@ -5,6 +5,7 @@ use simdb::{Cache, CreateOptions, Database, Fingerprint, OpenOptions, Query, Sch
 
 use crate::support::{
     Folder, TestResult, assert_sound, bundled, document, fingerprints, go_on, insert_all, rows,
+    scattered,
 };
 
 /// Every word with at most three bits set: 1 + 64 + 2,016 + 41,664.
@@ -27,14 +28,6 @@ const PLANS: [&str; 14] = [
     "9x14", "8x8", "30x16",
 ];
 
-/// A scattered number for each `i`.
-fn spread(i: u64) -> u64 {
-    (i + 1)
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        .rotate_left(31)
-        .wrapping_mul(0xd6e8_feb8_6659_fd93)
-}
-
 #[test]
 fn one_stored_fingerprint_is_found_from_every_query_within_three_bits_under_every_plan()
 -> TestResult {
@@ -51,7 +44,7 @@ fn one_stored_fingerprint_is_found_from_every_query_within_three_bits_under_ever
         insert_all(&database, [document("it", stored)])?;
         // Other fingerprints, far from the first. With them, probes cost less than a scan.
         let others = (0..20_000)
-            .map(spread)
+            .map(scattered)
             .filter(|it| (it ^ stored).count_ones() > 12);
         insert_all(&database, others.map(|it| document(it.to_le_bytes(), it)))?;
         let snapshot = database.snapshot()?;
@@ -108,9 +101,10 @@ fn assert_counts(
 fn every_plan_gives_the_counts_of_a_linear_scan_at_every_distance() -> TestResult {
     let folder = Folder::new()?;
     // Uniform fingerprints, a crowded prefix, and clusters of neighbours.
-    let uniform = (0..15_000).map(spread);
-    let crowded = (0..1_000).map(|i| 0xabcd << 48 | spread(i) >> 16);
-    let clustered = (0..4_000).map(|i| spread(i / 40) ^ 1 << (i % 64) ^ 1 << (spread(i) % 64));
+    let uniform = (0..15_000).map(scattered);
+    let crowded = (0..1_000).map(|i| 0xabcd << 48 | scattered(i) >> 16);
+    let clustered =
+        (0..4_000).map(|i| scattered(i / 40) ^ 1 << (i % 64) ^ 1 << (scattered(i) % 64));
     let stored: Vec<u64> = uniform.chain(crowded).chain(clustered).collect();
     let asked: Vec<u64> = (0..40).map(|i| stored[i * 500] ^ (1 << i) ^ 3).collect();
     for plan in PLANS {

@@ -24,7 +24,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, LIMIT, TestResult, assert_sound, document, go_on, insert_all, run, wait_until, within,
+    Folder, LIMIT, TestResult, assert_sound, document, go_on, insert_all, run, spread, wait_until,
+    within,
 };
 
 /// So long a call of a child may take, and so long a child may live. Much longer than either does on a busy machine:
@@ -830,7 +831,7 @@ fn a_hundred_children_of_a_busy_parent_end_at_once_and_it_loses_nothing() -> Tes
                     scope.spawn(move || -> simdb::Result<u64> {
                         let mut count = 0;
                         while !is_done.load(Ordering::Relaxed) {
-                            let bits = (thread << 32 | count).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                            let bits = spread(thread << 32 | count);
                             let document = Document::new(
                                 format!("{thread} {count}"),
                                 Fingerprint::from_bits(bits),
@@ -988,10 +989,7 @@ fn a_program_that_is_started_inherits_nothing() -> TestResult {
         // So many that they wait in a temporary file.
         let mut txn = database.begin_write()?;
         for i in 0..700u64 {
-            txn.insert(&document(
-                i.to_string(),
-                i.wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            ))?;
+            txn.insert(&document(i.to_string(), spread(i)))?;
         }
         let own: Vec<_> = descriptors("self")?
             .into_iter()

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::support::{Folder, TestResult, run, run_with_input, simdb};
+use crate::support::{Folder, TestResult, run, run_with_input, simdb, spread};
 
 const TEXT: &str = "one two three four five six seven eight nine ten eleven twelve";
 
@@ -493,12 +493,7 @@ fn pipes_and_names_that_are_not_utf_8_are_read() -> TestResult {
 #[test]
 fn a_damaged_gzip_file_keeps_what_was_read_before() -> TestResult {
     let folder = Folder::new()?;
-    let line = |i: u64| {
-        format!(
-            "{{\"id\":{i},\"fingerprint\":\"{:016x}\"}}\n",
-            0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(i)
-        )
-    };
+    let line = |i: u64| format!("{{\"id\":{i},\"fingerprint\":\"{:016x}\"}}\n", spread(i));
     let whole = gzip((0..50_000).map(line).collect::<String>().as_bytes())?;
     let path = folder.file("cut.jsonl.gz", &whole[..whole.len() / 2])?;
     let ran = run!("ingest", folder.path("d.simdb"), &path)

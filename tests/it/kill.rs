@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use simdb::{Database, Document, OpenOptions};
 
-use crate::support::{Folder, TestResult, assert_sound, run, simdb};
+use crate::support::{Folder, TestResult, assert_sound, run, simdb, spread};
 
 const BATCH: usize = 50;
 
@@ -35,12 +35,7 @@ fn a_killed_ingestion_leaves_whole_batches_and_goes_on_when_repeated() -> TestRe
     // just before it is committed.
     let documents = 60_000;
     let lines: String = (0..documents)
-        .map(|i: u64| {
-            format!(
-                "{i}\t{:016x}\n",
-                (i / 2).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            )
-        })
+        .map(|i: u64| format!("{i}\t{:016x}\n", spread(i / 2)))
         .collect();
     let input = folder.file("in.tsv", lines)?;
     let path = folder.path("d.simdb");
@@ -244,7 +239,7 @@ fn a_killed_ingestion_of_sentences_leaves_whole_documents_of_one_version() -> Te
 fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() -> TestResult {
     let folder = Folder::new()?;
     let lines: String = (0..400_000u64)
-        .map(|i| format!("{i}\t{:016x}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .map(|i| format!("{i}\t{:016x}\n", spread(i)))
         .collect();
     let input = folder.file("in.tsv", lines)?;
     let path = folder.path("d.simdb");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use simdb::{Database, Document, Fingerprint, Query, Snapshot};
 
-use crate::support::{Folder, TestResult, assert_sound, document, listed, tiny};
+use crate::support::{Folder, TestResult, assert_sound, document, listed, spread, tiny};
 
 type Model = BTreeMap<String, u64>;
 
@@ -17,7 +17,7 @@ fn transact(
     deletes: &[u64],
     salt: u64,
 ) -> TestResult {
-    let bits = |i: u64| (i % 50 + salt % 3 * 50 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let bits = |i: u64| spread(i % 50 + salt % 3 * 50 + 1);
     let mut txn = database.begin_write()?;
     for &i in puts {
         let scope = ["", "en"][i as usize % 2];

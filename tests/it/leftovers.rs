@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use simdb::{Database, OpenOptions};
 
-use crate::support::{Folder, Ran, TestResult, assert_sound, document, insert_all, run, simdb};
+use crate::support::{Folder, Ran, TestResult, assert_sound, insert_all, numbered, run, simdb};
 
 const DOCUMENTS: u64 = 40_000;
 
@@ -17,8 +17,7 @@ const DOCUMENTS: u64 = 40_000;
 fn folder() -> Result<Folder, Box<dyn std::error::Error>> {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
-    let spread = |i: u64| document(i.to_string(), i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    insert_all(&database, (0..DOCUMENTS).map(spread))?;
+    insert_all(&database, (0..DOCUMENTS).map(numbered))?;
     drop(database);
     folder.file(
         "dump.jsonl",

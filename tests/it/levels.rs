@@ -8,7 +8,7 @@ use simdb::{CreateOptions, Database, Fingerprint, OpenOptions, Policy, Query, Sc
 
 use crate::support::{
     Folder, TestResult, assert_sound, document, go_on, in_one_of_five_tries, insert_all, listed,
-    tiny, wait_until,
+    spread, tiny, wait_until,
 };
 
 /// How deep a row is pushed before its next change.
@@ -29,17 +29,12 @@ impl Depth {
             Self::First => 9,
             Self::Last => 500,
         };
-        let spread = |i: u64| {
-            document(
-                format!("filler {i}"),
-                i.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
-            )
-        };
+        let filling = |i: u64| document(format!("filler {i}"), spread(i) | 1);
         // More documents in one commit would become a level of their own, above the row.
         for first in (0..documents).step_by(16) {
             insert_all(
                 database,
-                (first..documents.min(first + 16)).map(|i| spread(*filler + i)),
+                (first..documents.min(first + 16)).map(|i| filling(*filler + i)),
             )?;
         }
         *filler += documents;
@@ -130,7 +125,7 @@ orders! {
 /// Stores the documents of a generation. All generations have the same keys and other fingerprints. It waits
 /// for merges after each commit, or the size of the file would depend on the load of the machine.
 fn generation(database: &Database, documents: u64, generation: u64) -> simdb::Result<()> {
-    let bits = |i: u64| (i + generation * documents + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let bits = |i: u64| spread(i + generation * documents + 1);
     for first in (0..documents).step_by(5_000) {
         insert_all(
             database,
@@ -278,7 +273,6 @@ fn a_hot_fingerprint_costs_what_others_cost() -> TestResult {
         .recent_documents(2_500);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let hot = 0xffff_0000_ffff_0000;
-    let cold = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     for first in (0..HOT).step_by(1_000) {
         insert_all(
             &database,
@@ -286,7 +280,7 @@ fn a_hot_fingerprint_costs_what_others_cost() -> TestResult {
         )?;
         insert_all(
             &database,
-            (first..first + 1_000).map(|i| document(format!("cold {i}"), cold(i))),
+            (first..first + 1_000).map(|i| document(format!("cold {i}"), spread(i))),
         )?;
     }
     database.settle()?;
@@ -300,7 +294,7 @@ fn a_hot_fingerprint_costs_what_others_cost() -> TestResult {
         let snapshot = database.snapshot()?;
         let queries = in_turn(
             |_| total(&snapshot, hot, HOT),
-            |i| total(&snapshot, cold(i + 7), 1),
+            |i| total(&snapshot, spread(i + 7), 1),
         )?;
         let txn = RefCell::new(database.begin_write()?);
         let policy = Policy::link().near(0).limit(1);
@@ -310,7 +304,7 @@ fn a_hot_fingerprint_costs_what_others_cost() -> TestResult {
         };
         let inserts = in_turn(
             |i| insert(format!("new hot {i}"), hot),
-            |i| insert(format!("new cold {i}"), cold(i + 900)),
+            |i| insert(format!("new cold {i}"), spread(i + 900)),
         )?;
         let delete = |key: String| -> simdb::Result<()> { txn.borrow_mut().delete(key).map(drop) };
         let deletes = in_turn(
@@ -345,15 +339,14 @@ fn a_reopened_database_goes_on_merging_where_it_was() -> TestResult {
             options.tiny_blocks()
         };
         let database = Database::open(folder.path("d.simdb"), &options)?;
-        let bits = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         insert_all(
             &database,
-            (round * 40..round * 40 + 40).map(|i| document(i.to_string(), bits(i))),
+            (round * 40..round * 40 + 40).map(|i| document(i.to_string(), spread(i))),
         )?;
         for i in 0..(round + 1) * 40 {
             let found = database
                 .snapshot()?
-                .query(&Query::new(Fingerprint::from_bits(bits(i))).near(0))?;
+                .query(&Query::new(Fingerprint::from_bits(spread(i))).near(0))?;
             assert_eq!(listed(&found), [(i.to_string(), 0)]);
         }
     }
@@ -368,11 +361,10 @@ fn recent_documents_are_merged_in_a_pause() -> TestResult {
         .scheme(Scheme::External)
         .recent_documents(1_000);
     let database = Database::create(folder.path("d.simdb"), &options)?;
-    let bits = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let begun = Instant::now();
     insert_all(
         &database,
-        (0..400).map(|i| document(i.to_string(), bits(i))),
+        (0..400).map(|i| document(i.to_string(), spread(i))),
     )?;
     let levels = || database.snapshot()?.stats().map(|stats| stats.levels);
     // This thread may have lost its processor for as long as a pause is, which is a second.
@@ -390,7 +382,6 @@ fn readers_and_writers_are_right_while_long_runs_are_merged() -> TestResult {
     const COMMITS: u64 = 60;
     let folder = Folder::in_memory()?;
     let database = folder.database("d.simdb")?;
-    let bits = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     // Each commit inserts documents and deletes the first third of those of the commit before.
     let is_deleted =
         |i: u64, commits: u64| i / TOGETHER + 1 < commits && i % TOGETHER < TOGETHER / 3;
@@ -404,7 +395,7 @@ fn readers_and_writers_are_right_while_long_runs_are_merged() -> TestResult {
             (documents - TOGETHER) / (TOGETHER / 3 * 2) + 1
         };
         for i in (0..commits * TOGETHER).step_by(419) {
-            let found = snapshot.query(&Query::new(Fingerprint::from_bits(bits(i))).near(0))?;
+            let found = snapshot.query(&Query::new(Fingerprint::from_bits(spread(i))).near(0))?;
             let expected = if is_deleted(i, commits) {
                 vec![]
             } else {
@@ -430,7 +421,7 @@ fn readers_and_writers_are_right_while_long_runs_are_merged() -> TestResult {
         for commit in 0..COMMITS {
             let mut txn = database.begin_write()?;
             for i in commit * TOGETHER..(commit + 1) * TOGETHER {
-                txn.insert(&document(i.to_string(), bits(i)))?;
+                txn.insert(&document(i.to_string(), spread(i)))?;
             }
             let before = commit.saturating_sub(1) * TOGETHER;
             for i in (before..before + TOGETHER / 3).take_while(|_| commit > 0) {

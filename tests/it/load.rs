@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::support::{Folder, Ran, TestResult, document, insert_all, run};
+use crate::support::{Folder, Ran, TestResult, insert_all, numbered, run};
 
 const HEADER: &str = concat!(
     r#"{"simdb_dump":2,"scheme":"external","max_distance":3,"#,
@@ -104,8 +104,7 @@ fn a_document_without_content_is_refused() -> TestResult {
 #[test]
 fn damaged_gzip_is_told_with_a_warning_of_what_came_before() -> TestResult {
     let folder = Folder::new()?;
-    let spread = |i: u64| document(i.to_string(), i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    insert_all(&folder.database("d.simdb")?, (0..5_000).map(spread))?;
+    insert_all(&folder.database("d.simdb")?, (0..5_000).map(numbered))?;
     let dump = run!("dump", folder.path("d.simdb")).expect(0).out;
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packed.write_all(dump.as_bytes())?;

@@ -3,14 +3,9 @@
 use simdb::inspect::Statistics;
 use simdb::{Cache, CreateOptions, Database, OpenOptions, Query, Scheme};
 
-use crate::support::{Folder, TestResult, document, go_on, insert_all, run};
+use crate::support::{Folder, TestResult, document, go_on, insert_all, run, spread};
 
 const DOCUMENTS: u64 = 30_000;
-
-/// Fingerprints that are spread evenly.
-fn bits(number: u64) -> u64 {
-    (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
 
 fn create(folder: &Folder, name: &str) -> simdb::Result<Database> {
     let options = CreateOptions::new()
@@ -20,7 +15,7 @@ fn create(folder: &Folder, name: &str) -> simdb::Result<Database> {
     let database = Database::create(folder.path(name), &options.cache(Cache::Bytes(64 << 20)))?;
     insert_all(
         &database,
-        (0..DOCUMENTS).map(|i| document(i.to_string(), bits(i))),
+        (0..DOCUMENTS).map(|i| document(i.to_string(), spread(i + 1))),
     )?;
     database.settle()?;
     Ok(database)
@@ -36,7 +31,7 @@ fn open_with(folder: &Folder, cache: u64) -> simdb::Result<Database> {
 fn ask_for_all(database: &Database) -> TestResult {
     let snapshot = database.snapshot()?;
     for number in 0..DOCUMENTS {
-        let query = Query::new(simdb::Fingerprint::from_bits(bits(number)))
+        let query = Query::new(simdb::Fingerprint::from_bits(spread(number + 1)))
             .near(3)
             .limit(0);
         assert!(
@@ -124,7 +119,7 @@ fn with_room_for_signatures_a_query_near_nothing_reads_nothing() -> TestResult {
         let before = database.metrics().cache_misses;
         let snapshot = database.snapshot()?;
         for number in 0..DOCUMENTS / 10 {
-            let fingerprint = simdb::Fingerprint::from_bits(bits(number) ^ near);
+            let fingerprint = simdb::Fingerprint::from_bits(spread(number + 1) ^ near);
             let query = Query::new(fingerprint).near(3).limit(0);
             let total = snapshot.query(&query)?.total();
             assert_eq!(total > 0, near == 0, "document {number}");
@@ -151,7 +146,8 @@ fn replaced_blocks_leave_the_cache() -> TestResult {
     for round in 1..=8 {
         ask_for_all(&database)?;
         // Every block of every table gets some of these.
-        let more = (0..2_000).map(|i| document(format!("{round}-{i}"), bits(i << 20 | round)));
+        let more =
+            (0..2_000).map(|i| document(format!("{round}-{i}"), spread((i << 20 | round) + 1)));
         insert_all(&database, more)?;
         database.settle()?;
     }

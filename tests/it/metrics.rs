@@ -9,11 +9,11 @@ use simdb::{
     CreateOptions, Database, Expiry, Fingerprint, OpenOptions, Policy, Query, Scheme, WriterOptions,
 };
 
-use crate::support::{Folder, TestResult, document, insert_all, wait_until};
+use crate::support::{Folder, TestResult, document, insert_all, spread, wait_until};
 
 /// Fingerprints that are spread evenly.
 fn bits(number: u64) -> u64 {
-    (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    spread(number + 1)
 }
 
 fn query(bits: u64) -> Query {

@@ -6,16 +6,11 @@ use std::path::Path;
 use simdb::{CreateOptions, Database, Document, Error, OpenOptions, Scheme};
 
 use crate::support::{
-    Folder, TestResult, assert_sound, document, go_on, going_on, insert_all, run, tiny,
+    Folder, TestResult, assert_sound, document, go_on, going_on, insert_all, run, spread, tiny,
 };
 
 fn documents(numbers: std::ops::Range<u64>) -> impl Iterator<Item = simdb::Result<Document>> {
-    numbers.map(|i| {
-        Ok(document(
-            i.to_string(),
-            i.wrapping_mul(0x9e37_79b9_7f4a_7c15),
-        ))
-    })
+    numbers.map(|i| Ok(document(i.to_string(), spread(i))))
 }
 
 /// Inserts so much that documents wait in a file.

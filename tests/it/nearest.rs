@@ -9,7 +9,7 @@ use simdb::{
 
 use crate::support::random::Random;
 use crate::support::{
-    Folder, TestResult, assert_sound, document, insert_all, jaccard, listed, run,
+    Folder, TestResult, assert_sound, document, insert_all, jaccard, listed, run, spread,
 };
 
 /// Plans of several families.
@@ -71,8 +71,8 @@ fn mixed(random: &mut Random, at: u64) -> u64 {
     match at % 5 {
         0 | 1 => random.next(),
         2 => 0xabcd << 48 | random.next() >> 16,
-        3 => (at % 40).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1 << random.below(64) ^ 1 << (at % 64),
-        _ => (at % 15).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        3 => spread(at % 40) ^ 1 << random.below(64) ^ 1 << (at % 64),
+        _ => spread(at % 15),
     }
 }
 

@@ -2,14 +2,16 @@
 
 use serde_json::json;
 
-use crate::support::{Folder, Ran, TestResult, document, insert_all, run, simdb};
+use crate::support::{Folder, Ran, TestResult, document, insert_all, run, simdb, spread};
 
 #[test]
 fn stats_tell_a_person_in_words_and_units_what_there_is() -> TestResult {
     let folder = Folder::new()?;
-    let spread = |i: u64| document(format!("k{i}"), i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let database = folder.database("d.simdb")?;
-    insert_all(&database, (0..1_500).map(spread))?;
+    insert_all(
+        &database,
+        (0..1_500).map(|i| document(format!("k{i}"), spread(i))),
+    )?;
     insert_all(
         &database,
         (0..40).map(|i| document(format!("error {i}"), 7)),

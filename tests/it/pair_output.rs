@@ -9,15 +9,8 @@ use std::time::{Duration, Instant};
 use simdb::{CreateOptions, Database, Scheme, SketchSize};
 
 use crate::support::{
-    Folder, Ran, TestResult, document, in_one_of_five_tries, insert_all, run, simdb,
+    Folder, Ran, TestResult, document, in_one_of_five_tries, insert_all, run, scattered, simdb,
 };
-
-fn spread(i: u64) -> u64 {
-    (i + 1)
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        .rotate_left(31)
-        .wrapping_mul(0xd6e8_feb8_6659_fd93)
-}
 
 /// A database with many pairs and groups, in many small parts.
 fn database(folder: &Folder, name: &str, count: u64) -> TestResult {
@@ -26,8 +19,8 @@ fn database(folder: &Folder, name: &str, count: u64) -> TestResult {
         .max_distance(3);
     let database = Database::create(folder.path(name), &options)?;
     let bits = |i: u64| {
-        (0..i % 4).fold(spread(i / 16), |bits, j| {
-            bits ^ 1 << (spread(7 * i + j) % 64)
+        (0..i % 4).fold(scattered(i / 16), |bits, j| {
+            bits ^ 1 << (scattered(7 * i + j) % 64)
         })
     };
     insert_all(
@@ -310,7 +303,7 @@ fn the_pairs_of_an_input_are_found_anew_after_a_kill() -> TestResult {
     database(&folder, "d.simdb", 2_000)?;
     let path = folder.path("d.simdb");
     let lines: String = (0..400)
-        .map(|i| format!("k{}\t{:016x}\n", i % 3, spread(i / 4)))
+        .map(|i| format!("k{}\t{:016x}\n", i % 3, scattered(i / 4)))
         .collect();
     let input = folder.file("queries.tsv", lines)?;
     let (output, sidecar) = (folder.path("out"), folder.path("out.position"));
@@ -391,7 +384,7 @@ fn pairs_are_never_written_over_what_they_are_of() -> TestResult {
     let (path, other) = (folder.path("d.simdb"), folder.path("e.simdb"));
     fs::create_dir(folder.path("in"))?;
     let input = folder.path("in/queries.tsv");
-    fs::write(&input, format!("q\t{:016x}\n", spread(1)))?;
+    fs::write(&input, format!("q\t{:016x}\n", scattered(1)))?;
     fs::hard_link(&path, folder.path("other name"))?;
     let before = [&path, &other, &input].map(fs::read);
     let formats = if cfg!(feature = "parquet") {

@@ -11,6 +11,7 @@ use simdb::{
 
 use crate::support::{
     Folder, TestResult, bundled, document, fingerprints, insert_all, jaccard, real_data, rows, run,
+    scattered,
 };
 
 /// Two keys and their distance.
@@ -85,21 +86,13 @@ fn brute_force(documents: &[Document], max_distance: u32) -> BTreeMap<KeyPair, u
     pairs
 }
 
-/// A scattered number for each `i`.
-fn spread(i: u64) -> u64 {
-    (i + 1)
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        .rotate_left(31)
-        .wrapping_mul(0xd6e8_feb8_6659_fd93)
-}
-
 /// Fingerprints of which many are near to each other, or equal.
 fn uniform(i: u64) -> u64 {
-    let near = (0..i % 5).fold(spread(i / 8), |bits, j| {
-        bits ^ 1 << (spread(7 * i + j) % 64)
+    let near = (0..i % 5).fold(scattered(i / 8), |bits, j| {
+        bits ^ 1 << (scattered(7 * i + j) % 64)
     });
     if i.is_multiple_of(11) {
-        spread(i / 22)
+        scattered(i / 22)
     } else {
         near
     }
@@ -278,7 +271,7 @@ fn a_least_similarity_leaves_out_pairs_that_only_look_near() -> TestResult {
     let documents: Vec<Document> = (0..400u64)
         .map(|i| {
             let bytes: Vec<u8> = (0..2)
-                .flat_map(|j| (spread(i / 4 + j) ^ spread(i + j) >> 58).to_le_bytes())
+                .flat_map(|j| (scattered(i / 4 + j) ^ scattered(i + j) >> 58).to_le_bytes())
                 .collect();
             let sketch = (i % 13 != 0)
                 .then(|| Sketch::new(&bytes, 20 + (i % 3) as u32))

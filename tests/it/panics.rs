@@ -8,9 +8,9 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-use simdb::{CreateOptions, Database, Document, Scheme};
+use simdb::{CreateOptions, Database, Scheme};
 
-use crate::support::{Folder, TestResult, assert_sound, document, go_on, going_on, insert_all};
+use crate::support::{Folder, TestResult, assert_sound, go_on, going_on, insert_all, numbered};
 
 /// Runs an operation that has to panic with the word "mine". The hook of the process has to hear of it.
 #[track_caller]
@@ -22,15 +22,11 @@ fn assert_reaches_the_caller<T>(operation: impl FnOnce() -> simdb::Result<T>) {
     assert_eq!(payload.downcast_ref::<&str>(), Some(&"mine"));
 }
 
-fn spread(i: u64) -> Document {
-    document(i.to_string(), i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-}
-
 #[test]
 fn a_panic_of_progress_reaches_the_caller_and_leaves_nothing() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.tiny_database("d.simdb")?;
-    insert_all(&database, (0..500).map(spread))?;
+    insert_all(&database, (0..500).map(numbered))?;
     for allowed in [0, 3] {
         let progress = || {
             let calls = Mutex::new(0);
@@ -53,7 +49,7 @@ fn a_panic_of_progress_reaches_the_caller_and_leaves_nothing() -> TestResult {
             "something is left"
         );
         // Writing, compacting and checking go on.
-        insert_all(&database, [spread(1_000 + allowed)])?;
+        insert_all(&database, [numbered(1_000 + allowed)])?;
         database.compact(go_on)?;
         assert_sound(&database)?;
     }
@@ -72,7 +68,7 @@ fn a_panic_of_the_documents_reaches_the_caller_and_leaves_nothing() -> TestResul
             if i == whole {
                 panic!("mine")
             } else {
-                Ok(spread(i))
+                Ok(numbered(i))
             }
         });
         let options = CreateOptions::new().scheme(Scheme::External).tiny_blocks();
@@ -85,7 +81,7 @@ fn a_panic_of_the_documents_reaches_the_caller_and_leaves_nothing() -> TestResul
             "something is left"
         );
     }
-    let documents = (0..400).map(|i| Ok(spread(i)));
+    let documents = (0..400).map(|i| Ok(numbered(i)));
     let options = CreateOptions::new().scheme(Scheme::External);
     assert_sound(&Database::build(
         folder.path("d.simdb"),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::support::{Folder, TestResult, run, run_with_input, simdb};
+use crate::support::{Folder, TestResult, run, run_with_input, simdb, spread};
 
 #[test]
 fn plan_prints_the_choice_and_what_serves_which_use() -> TestResult {
@@ -91,7 +91,7 @@ fn explain_prints_what_is_read() -> TestResult {
         .says("no plan is called");
     run!("create", &path, "--plan", "6x21", "--scheme", "external").expect(0);
     let lines: String = (0..2000u64)
-        .map(|i| format!("{i}\t{:016x}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .map(|i| format!("{i}\t{:016x}\n", spread(i)))
         .collect();
     let input = folder.file("fingerprints.txt", lines)?;
     run!("ingest", &path, &input, "--input-format", "fingerprints").expect(0);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use simdb::{CreateOptions, Database, Scheme, Sketch, SketchSize};
 
-use crate::support::{Folder, Ran, TestResult, bundled, document, insert_all, run};
+use crate::support::{Folder, Ran, TestResult, bundled, document, insert_all, run, scattered};
 #[cfg(unix)]
 use crate::support::{run_with_input, simdb};
 
@@ -376,18 +376,12 @@ fn payloads_are_texts_too() -> TestResult {
 
 #[test]
 fn skewed_fingerprints_show() -> TestResult {
-    let spread = |i: u64| {
-        (i + 1)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .rotate_left(31)
-            .wrapping_mul(0xd6e8_feb8_6659_fd93)
-    };
     // One of two has its first 32 bits in common with many.
     let skewed = |i: u64| {
         if i.is_multiple_of(2) {
-            spread(i) >> 32 | 0xdead_beef << 32
+            scattered(i) >> 32 | 0xdead_beef << 32
         } else {
-            spread(i)
+            scattered(i)
         }
     };
     let told = |fingerprint: &dyn Fn(u64) -> u64| -> Result<String, Box<dyn std::error::Error>> {
@@ -409,7 +403,7 @@ fn skewed_fingerprints_show() -> TestResult {
     let text = told(&skewed)?;
     assert!(text.contains("Many fingerprints begin alike"), "{text}");
     assert!(text.contains("30,000"), "{text}");
-    let text = told(&spread)?;
+    let text = told(&scattered)?;
     assert!(text.contains("queries are fast"), "{text}");
     Ok(())
 }
@@ -442,16 +436,10 @@ fn fingerprints_are_counted_exactly() -> TestResult {
 /// What is near was taken off for each table, although not each table meets it. Nothing was left of what else is met.
 #[test]
 fn what_is_met_and_not_near_is_counted_beside_what_is_near() -> TestResult {
-    let spread = |i: u64| {
-        (i + 1)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .rotate_left(31)
-            .wrapping_mul(0xd6e8_feb8_6659_fd93)
-    };
     // Of 60, 40 are near to each other, and 20 have the first 40 bits in common with these.
     let fingerprint = |i: u64| match (i / 60, i % 60) {
-        (group, member @ 0..40) => spread(group) ^ 1 << (member * 64 / 40),
-        (group, _) => spread(group) >> 24 << 24 | spread(i << 20) >> 40,
+        (group, member @ 0..40) => scattered(group) ^ 1 << (member * 64 / 40),
+        (group, _) => scattered(group) >> 24 << 24 | scattered(i << 20) >> 40,
     };
     let folder = Folder::new()?;
     let lines: String = (0..60_000)

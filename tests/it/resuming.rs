@@ -16,7 +16,7 @@ use simdb::ingest::{Event, Ingest, Ingested, InputFormat, ReadOptions, Records, 
 use simdb::{CreateOptions, Database, OpenOptions, Policy, Scheme};
 
 use crate::support::random::Random;
-use crate::support::{Folder, Ran, TestResult, assert_sound, run, run_with_input, simdb};
+use crate::support::{Folder, Ran, TestResult, assert_sound, run, run_with_input, simdb, spread};
 
 /// JSON records with fingerprints of which many are near each other, some bad ones between them. With ranks, some
 /// documents outrank others.
@@ -25,9 +25,7 @@ fn records(count: u64, name: &str, random: &mut Random) -> String {
         if i % 97 == 13 {
             return format!("{{\"key\":\"{name}-{i}\"}}\n");
         }
-        let base = random
-            .below(count / 6 + 1)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let base = spread(random.below(count / 6 + 1));
         let bits = base ^ 1 << random.below(64) ^ 1 << random.below(64);
         // Some keys come again.
         let key = if i % 31 == 7 { random.below(i) } else { i };
@@ -464,7 +462,7 @@ fn reading_again_gives_the_verdicts_of_the_first_time() -> TestResult {
         // Without bad records and without keys that come again, the second time is like the first.
         let lines: String = (0..2_000)
             .map(|i: u64| {
-                let bits = (i * 7 % 300).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1 << (i % 64);
+                let bits = spread(i * 7 % 300) ^ 1 << (i % 64);
                 line(&format!("k{i}"), bits, (i * 13 % 5) as i64)
             })
             .collect();
@@ -753,8 +751,7 @@ fn a_key_that_comes_twice_counts_from_the_record_that_stored_it() -> TestResult 
     let many: String = (0..3_000)
         .map(|i| {
             let key = if i % 17 == 4 { random.below(i + 1) } else { i };
-            let bits =
-                random.below(400).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1 << random.below(64);
+            let bits = spread(random.below(400)) ^ 1 << random.below(64);
             line(&format!("k{key}"), bits, random.below(4) as i64)
         })
         .collect();
@@ -787,7 +784,7 @@ fn a_key_that_comes_twice_counts_from_the_record_that_stored_it() -> TestResult 
 fn reading_one_of_several_inputs_again_gives_the_verdicts_of_the_first_time() -> TestResult {
     let folder = Folder::new()?;
     let lines = |name: &str, step: u64| -> String {
-        let bits = |i: u64| (i * step % 300).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1 << (i % 64);
+        let bits = |i: u64| spread(i * step % 300) ^ 1 << (i % 64);
         (0..1_000)
             .map(|i| line(&format!("{name}{i}"), bits(i), 0))
             .collect()

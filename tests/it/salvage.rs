@@ -8,7 +8,7 @@ use flate2::read::GzDecoder;
 use simdb::{Database, OpenOptions, Query};
 
 use crate::support::{
-    Folder, TestResult, assert_sound, bundled, document, insert_all, leave_log, run, simdb,
+    Folder, TestResult, assert_sound, bundled, document, insert_all, leave_log, run, simdb, spread,
 };
 
 const PAGE: usize = 4096;
@@ -19,7 +19,7 @@ const MARKER: &str = "5e1fa9c37b20d846";
 fn sound_file(folder: &Folder, documents: u64) -> simdb::Result<()> {
     let database = folder.database("d.simdb")?;
     let spread = |i: u64| {
-        let document = document(format!("key {i}"), i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let document = document(format!("key {i}"), spread(i));
         document.with_payload(vec![i as u8; 100])
     };
     insert_all(&database, (0..documents).map(spread))?;

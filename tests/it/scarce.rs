@@ -15,7 +15,7 @@ use simdb::{Database, Fingerprint, OpenOptions};
 
 use crate::support::random::is_long_run;
 use crate::support::{
-    Folder, LIMIT, Ran, TestResult, assert_sound, document, insert_all, simdb, within,
+    Folder, LIMIT, Ran, TestResult, assert_sound, document, insert_all, simdb, spread, within,
 };
 
 /// The documents of the database before each command.
@@ -225,11 +225,11 @@ impl Trials {
         let top = Folder::new()?;
         fs::create_dir(top.path("before"))?;
         let database = top.database("before/d.simdb")?;
-        let spread = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (i % 3);
-        let stored = (0..DOCUMENTS).map(|i| document(format!("d{i}"), spread(i)).with_seen(50));
+        let bits = |i: u64| spread(i) >> (i % 3);
+        let stored = (0..DOCUMENTS).map(|i| document(format!("d{i}"), bits(i)).with_seen(50));
         insert_all(&database, stored)?;
         drop(database);
-        let lines = (0..DOCUMENTS).map(|i| format!("m{i}\t{:016x}\n", spread(i + DOCUMENTS / 2)));
+        let lines = (0..DOCUMENTS).map(|i| format!("m{i}\t{:016x}\n", bits(i + DOCUMENTS / 2)));
         top.file("before/more.tsv", lines.collect::<String>())?;
         let dump = simdb()
             .arg("dump")

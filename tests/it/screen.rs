@@ -12,7 +12,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use simdb::{Database, OpenOptions};
 
-use crate::support::{Folder, TestResult, document, insert_all, simdb};
+use crate::support::{Folder, TestResult, document, insert_all, simdb, spread};
 
 /// Runs a command on a terminal, of which `redirect` may take away a stream. Returns what the terminal got.
 fn on_terminal(
@@ -60,10 +60,7 @@ fn folder() -> Result<Folder, Box<dyn std::error::Error>> {
             1_500..1_600 => 100 + i / 2,
             _ => 10_000 + i,
         };
-        format!(
-            "https://a/{i}\t{:016x}\n",
-            group.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64)
-        )
+        format!("https://a/{i}\t{:016x}\n", spread(group))
     };
     folder.file("in.tsv", (0..3_000).map(line).collect::<String>())?;
     Ok(folder)

@@ -19,7 +19,8 @@ use simdb::{
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::support::{
-    Folder, TestResult, bundled, fingerprints, go_on, insert_all, leave_log, listed, run, tiny,
+    Folder, TestResult, bundled, fingerprints, go_on, insert_all, leave_log, listed, run, spread,
+    tiny,
 };
 
 /// What the state record says of a set.
@@ -926,9 +927,8 @@ fn assert_tables_hold(path: &Path, fingerprints: &BTreeSet<u64>) -> TestResult {
 fn tables_hold_all_rows_of(documents: u64) -> TestResult {
     let folder = Folder::in_memory()?;
     let path = folder.path("d.simdb");
-    let bits = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let document = |i: u64| Document::new(i.to_le_bytes(), Fingerprint::from_bits(bits(i)));
-    let all: BTreeSet<u64> = (0..documents).map(bits).collect();
+    let document = |i: u64| Document::new(i.to_le_bytes(), Fingerprint::from_bits(spread(i)));
+    let all: BTreeSet<u64> = (0..documents).map(spread).collect();
     let options = CreateOptions::new().scheme(Scheme::External);
     // What a machine with little memory takes by default. A larger one would keep more out of the levels.
     let created = options.clone().recent_documents(250_000);
@@ -986,7 +986,6 @@ fn the_tables_in_the_file_hold_the_rows_of_700_000_documents() -> TestResult {
 fn it_finds_the_same_in_blocks_of_full_size() -> TestResult {
     let folder = Folder::in_memory()?;
     let path = folder.path("d.simdb");
-    let bits = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let options = CreateOptions::new()
         .scheme(Scheme::External)
         .recent_documents(3_000);
@@ -995,11 +994,11 @@ fn it_finds_the_same_in_blocks_of_full_size() -> TestResult {
         let documents = first..first + 2_000;
         insert_all(
             &database,
-            documents.map(|i| Document::new(format!("key {i}"), Fingerprint::from_bits(bits(i)))),
+            documents.map(|i| Document::new(format!("key {i}"), Fingerprint::from_bits(spread(i)))),
         )?;
     }
     drop(database);
-    let stored: Vec<u64> = (0..40_000).step_by(800).map(bits).collect();
+    let stored: Vec<u64> = (0..40_000).step_by(800).map(spread).collect();
     let found = agree(&path, &queries(&stored), &[None])?;
     assert!(found >= 33, "{found}");
     let database = Database::open(&path, &OpenOptions::new().recent_documents(3_000))?;

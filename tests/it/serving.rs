@@ -22,7 +22,7 @@ use simdb::{
 use crate::support::random::{Random, amount, seed_or};
 use crate::support::{
     Folder, LIMIT, Ran, TestResult, assert_sound, document, insert_all, run, run_with_input, simdb,
-    wait_until, within,
+    spread, wait_until, within,
 };
 
 /// So long clients wait in vain in a test that is about waiting in vain.
@@ -126,7 +126,7 @@ fn key(number: u64) -> String {
 
 /// Fingerprints that are far from each other.
 fn far(number: u64) -> u64 {
-    number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    spread(number + 1)
 }
 
 #[test]

@@ -7,15 +7,16 @@ use std::time::SystemTime;
 
 use simdb::{CreateOptions, Database, Document, Error, OpenOptions, Scheme, Sketch, SketchSize};
 
-use crate::support::{Folder, Ran, TestResult, document, insert_all, run_with_input, simdb};
+use crate::support::{
+    Folder, Ran, TestResult, document, insert_all, run_with_input, simdb, spread,
+};
 
 /// 200 documents, some with equal and near fingerprints. `other` is the payload of the last one.
 fn documents(other: &str) -> Vec<Document> {
-    let spread = |i: u64| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let made = |i: u64| {
         let sketch = Sketch::new(&[7; 16], 9).ok();
         let payload = if i == 199 { other } else { "p" };
-        document(format!("k{i}"), spread(i / 5) ^ (i % 3))
+        document(format!("k{i}"), spread(i / 5 + 1) ^ (i % 3))
             .with_sketch(sketch)
             .with_payload(payload)
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use simdb::{Database, Error, Policy, WriterOptions};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::support::{Folder, LIMIT, TestResult, document, wait_until, within};
+use crate::support::{Folder, LIMIT, TestResult, document, numbered, wait_until, within};
 
 /// A runtime with one thread, and one with two.
 fn runtimes() -> std::io::Result<[Runtime; 2]> {
@@ -18,13 +18,6 @@ fn runtimes() -> std::io::Result<[Runtime; 2]> {
         Builder::new_current_thread().enable_time().build()?,
         several,
     ])
-}
-
-fn spread(number: u64) -> simdb::Document {
-    document(
-        number.to_string(),
-        number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
-    )
 }
 
 #[test]
@@ -45,7 +38,7 @@ fn a_ticket_is_awaited() -> TestResult {
                         // Three tasks have the same page.
                         let page = document(
                             task.to_string(),
-                            spread(task / 3).fingerprint().expect("it has one").bits(),
+                            numbered(task / 3).fingerprint().expect("it has one").bits(),
                         );
                         tokio::spawn(async move {
                             let ticket = writer.submit_async(page, &Policy::skip()).await?;
@@ -59,7 +52,7 @@ fn a_ticket_is_awaited() -> TestResult {
                 }
                 // One task alone.
                 let verdict = writer
-                    .submit_async(spread(1_000), &Policy::skip())
+                    .submit_async(numbered(1_000), &Policy::skip())
                     .await?
                     .await?;
                 assert!(!verdict.is_duplicate());
@@ -82,19 +75,19 @@ fn a_submission_that_is_dropped_before_the_queue_is_not_done() -> TestResult {
     let txn = database.begin_write()?;
     runtime.block_on(async {
         // Nothing is decided while the transaction is open. The thread of the writer takes the first, and then waits.
-        drop(writer.submit_async(spread(0), &Policy::link()).await?);
+        drop(writer.submit_async(numbered(0), &Policy::link()).await?);
         wait_until("the thread of the writer", || {
             database.metrics().queue_length == 0
         });
         // The second fills the queue, and nobody takes it out before the transaction ends.
-        drop(writer.submit_async(spread(1), &Policy::link()).await?);
-        let submitting = writer.submit_async(spread(2), &Policy::link());
+        drop(writer.submit_async(numbered(1), &Policy::link()).await?);
+        let submitting = writer.submit_async(numbered(2), &Policy::link());
         let waited = tokio::time::timeout(Duration::from_millis(100), submitting).await;
         assert!(waited.is_err(), "there is no room");
         // Others are served after it.
         drop(txn);
         writer
-            .submit_async(spread(1_000), &Policy::link())
+            .submit_async(numbered(1_000), &Policy::link())
             .await?
             .await?;
         assert_eq!(database.snapshot()?.stats()?.documents, 3);
@@ -123,9 +116,9 @@ fn a_task_that_begins_while_another_has_a_transaction_is_told_of_it() -> TestRes
 
 async fn insert_slowly(database: Arc<Database>) -> simdb::Result<()> {
     let mut txn = database.begin_write()?;
-    txn.insert(&spread(1))?;
+    txn.insert(&numbered(1))?;
     tokio::time::sleep(Duration::from_millis(30)).await;
-    txn.insert(&spread(2))?;
+    txn.insert(&numbered(2))?;
     txn.commit()
 }
 
@@ -144,7 +137,7 @@ fn transactions_of_tasks_take_turns() -> TestResult {
                         loop {
                             match database.begin_write() {
                                 Ok(mut txn) => {
-                                    txn.insert(&spread(task))?;
+                                    txn.insert(&numbered(task))?;
                                     tokio::task::yield_now().await;
                                     return txn.commit();
                                 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
-use crate::support::{Folder, Ran, TestResult, bench, simdb};
+use crate::support::{Folder, Ran, TestResult, bench, simdb, spread};
 
 /// A user who has no process.
 const NOBODY_ELSE: u32 = 54_321;
@@ -39,12 +39,7 @@ fn a_command_without_threads_does_its_work_alone_or_says_why_not() -> TestResult
     let measuring = folder.path("bench");
     fs::copy(bench().get_program(), &measuring)?;
     let lines: String = (0..20_000u64)
-        .map(|i| {
-            format!(
-                "{i}\t{:016x}\n",
-                i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (i % 3)
-            )
-        })
+        .map(|i| format!("{i}\t{:016x}\n", spread(i) >> (i % 3)))
         .collect();
     folder.file("in.tsv", lines)?;
     folder.file("few.tsv", "a\t0000000000000001\nb\t0000000000000003\n")?;

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use crate::support::{Folder, Ran, TestResult, document, insert_all, run, simdb};
+use crate::support::{Folder, Ran, TestResult, document, insert_all, run, simdb, spread};
 
 #[test]
 fn names_that_mean_the_same_are_taken() -> TestResult {
@@ -250,7 +250,7 @@ fn a_limit_of_zero_prints_totals_only() -> TestResult {
 fn of_several_that_create_one_file_the_losers_say_that_it_is_in_use() -> TestResult {
     let folder = Folder::new()?;
     let lines: String = (0..5_000_u64)
-        .map(|i| format!("{i}\t{:016x}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .map(|i| format!("{i}\t{:016x}\n", spread(i)))
         .collect();
     let input = folder.file("in.tsv", lines)?;
     for round in 0..3 {

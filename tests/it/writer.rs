@@ -13,19 +13,12 @@ use simdb::{
 
 use crate::support::random::Random;
 use crate::support::{
-    Folder, LIMIT, TestResult, assert_sound, document, in_one_of_five_tries, insert_all,
-    wait_until, within,
+    Folder, LIMIT, TestResult, assert_sound, document, in_one_of_five_tries, insert_all, numbered,
+    spread, wait_until, within,
 };
 
 /// So long that nobody sleeps it out.
 const FOR_EVER: Duration = Duration::from_secs(1 << 40);
-
-fn spread(number: u64) -> Document {
-    document(
-        number.to_string(),
-        number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
-    )
-}
 
 /// Runs `work` in threads at the same time, and returns what they return.
 fn in_threads<T: Send + 'static>(
@@ -234,7 +227,7 @@ fn of_two_threads_with_the_same_page_exactly_one_is_first_a_thousand_times() -> 
     let new: Vec<Vec<bool>> = in_threads(2, move |thread| {
         let each = |number: u64| {
             // A fingerprint that is three bits away, and a key of its own.
-            let bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (thread * 0b111);
+            let bits = spread(number) ^ (thread * 0b111);
             let document = document(format!("{number} of {thread}"), bits);
             round.wait();
             !writer
@@ -262,21 +255,21 @@ fn nobody_sleeps_out_the_age_when_all_wait() -> TestResult {
     // One after the other, alone.
     let alone = writer.clone();
     within(LIMIT, move || {
-        (0..20).try_for_each(|i| alone.insert_if_new(&spread(i), &Policy::link()).map(drop))
+        (0..20).try_for_each(|i| alone.insert_if_new(&numbered(i), &Policy::link()).map(drop))
     })?;
     // Many at once.
     let together = writer.clone();
     in_threads(8, move |thread| {
         for i in 0..20 {
             together
-                .insert_if_new(&spread(100 + thread * 20 + i), &Policy::link())
+                .insert_if_new(&numbered(100 + thread * 20 + i), &Policy::link())
                 .expect("nothing fails");
         }
     });
     // Some with many outstanding. They wait for the first answer only.
     let many = writer.clone();
     in_threads(4, move |thread| {
-        let submit = |i| many.submit(spread(1_000 + thread * 50 + i), &Policy::link());
+        let submit = |i| many.submit(numbered(1_000 + thread * 50 + i), &Policy::link());
         let mut tickets: Vec<Ticket> = (0..50)
             .map(|i| submit(i).expect("the writer is open"))
             .collect();
@@ -290,7 +283,7 @@ fn nobody_sleeps_out_the_age_when_all_wait() -> TestResult {
     within(LIMIT, move || {
         assert!(flushing.submit_delete("7")?.wait()?.is_some());
         assert!(flushing.submit_delete("7")?.wait()?.is_none());
-        drop(flushing.submit(spread(7), &Policy::link())?);
+        drop(flushing.submit(numbered(7), &Policy::link())?);
         flushing.flush()
     })?;
     assert_eq!(stored(&database)?, 20 + 160 + 200);
@@ -306,7 +299,7 @@ fn what_nobody_waits_for_is_committed_when_it_is_old_or_the_group_is_full() -> T
         let writer = database.writer(options)?;
         for i in 0..documents {
             let send = send.clone();
-            writer.submit_with(spread(i), &Policy::link(), move |verdict| {
+            writer.submit_with(numbered(i), &Policy::link(), move |verdict| {
                 _ = send.send(verdict.is_ok());
             })?;
         }
@@ -345,7 +338,7 @@ fn threads_before_a_full_queue_get_equal_shares() -> TestResult {
                 let before = let_in.load(Ordering::SeqCst);
                 tickets.push(
                     writer
-                        .submit(spread(thread << 32 | all), &Policy::link())
+                        .submit(numbered(thread << 32 | all), &Policy::link())
                         .expect("it is open"),
                 );
                 let others = let_in.fetch_add(1, Ordering::SeqCst) - before;
@@ -372,11 +365,11 @@ fn a_document_out_of_bounds_fails_alone() -> TestResult {
     let writer = database.writer(WriterOptions::new().max_age(FOR_EVER))?;
     let submit = |document, policy: Policy| writer.submit(document, &policy);
     let tickets = [
-        submit(spread(1), Policy::link())?,
-        submit(spread(2).with_scope("s".repeat(256)), Policy::link())?,
-        submit(spread(3), Policy::link().near(65))?,
+        submit(numbered(1), Policy::link())?,
+        submit(numbered(2).with_scope("s".repeat(256)), Policy::link())?,
+        submit(numbered(3), Policy::link().near(65))?,
         submit(document("", 4), Policy::link())?,
-        submit(spread(5), Policy::skip())?,
+        submit(numbered(5), Policy::skip())?,
     ];
     let refused = writer.submit_delete("");
     assert!(
@@ -413,19 +406,19 @@ fn a_full_queue_makes_threads_wait_and_gives_documents_back() -> TestResult {
         let writer = database.writer(options)?;
         // As long as this transaction is open, nothing is decided.
         let txn = database.begin_write()?;
-        let mut tickets = vec![writer.submit(spread(0), &Policy::link())?];
+        let mut tickets = vec![writer.submit(numbered(0), &Policy::link())?];
         // The thread takes that, once, and waits for the transaction.
         wait_until("the thread of the writer", || {
             database.metrics().queue_length == 0
         });
         let full = loop {
-            match writer.try_submit(spread(tickets.len() as u64), &Policy::link())? {
+            match writer.try_submit(numbered(tickets.len() as u64), &Policy::link())? {
                 TrySubmit::Accepted(ticket) => tickets.push(ticket),
                 TrySubmit::Full(document) => break document,
             }
         };
         assert!((2..=4).contains(&tickets.len()), "{}", tickets.len());
-        assert_eq!(full.document, spread(tickets.len() as u64).with_seen(0));
+        assert_eq!(full.document, numbered(tickets.len() as u64).with_seen(0));
         // This thread would wait for the queue, which waits for the transaction of this thread.
         assert!(matches!(
             writer.submit(full.clone(), &Policy::link()),
@@ -465,9 +458,9 @@ fn a_full_queue_is_committed_before_its_age() -> TestResult {
         let submitting = writer.clone();
         within(LIMIT, move || -> simdb::Result<()> {
             for i in 0..20 {
-                drop(submitting.submit(spread(i), &Policy::link())?);
+                drop(submitting.submit(numbered(i), &Policy::link())?);
             }
-            let mut document = spread(20);
+            let mut document = numbered(20);
             loop {
                 match submitting.try_submit(document, &Policy::link())? {
                     TrySubmit::Accepted(_) => return Ok(()),
@@ -488,11 +481,11 @@ fn dropping_the_last_handle_makes_everything_durable() -> TestResult {
     let writer = database.writer(WriterOptions::new().max_age(FOR_EVER))?;
     let second = writer.clone();
     let tickets: Vec<Ticket> = (0..100)
-        .map(|i| second.submit(spread(i), &Policy::link()))
+        .map(|i| second.submit(numbered(i), &Policy::link()))
         .collect::<Result<_, _>>()?;
     drop(writer);
-    second.submit(spread(100), &Policy::link())?.wait()?;
-    drop(second.submit(spread(101), &Policy::link())?);
+    second.submit(numbered(100), &Policy::link())?.wait()?;
+    drop(second.submit(numbered(101), &Policy::link())?);
     within(LIMIT, move || drop(second));
     assert_eq!(stored(&database)?, 102);
     for ticket in tickets {
@@ -501,8 +494,8 @@ fn dropping_the_last_handle_makes_everything_durable() -> TestResult {
     // The handle keeps the database open until it is dropped.
     let writer = database.writer(WriterOptions::new())?;
     drop(database);
-    writer.insert_if_new(&spread(102), &Policy::link())?;
-    let ticket = writer.submit(spread(103), &Policy::link())?;
+    writer.insert_if_new(&numbered(102), &Policy::link())?;
+    let ticket = writer.submit(numbered(103), &Policy::link())?;
     drop(writer);
     let database = Database::open(folder.path("d.simdb"), &simdb::OpenOptions::new())?;
     assert_eq!(stored(&database)?, 104);
@@ -519,16 +512,16 @@ fn a_closed_writer_refuses_and_says_so() -> TestResult {
     let database = folder.database("d.simdb")?;
     let writer = database.writer(WriterOptions::new().max_age(FOR_EVER))?;
     let second = writer.clone();
-    drop(second.submit(spread(1), &Policy::link())?);
+    drop(second.submit(numbered(1), &Policy::link())?);
     writer.close()?;
     writer.close()?;
     assert_eq!(stored(&database)?, 1);
     assert!(matches!(
-        second.submit(spread(2), &Policy::link()),
+        second.submit(numbered(2), &Policy::link()),
         Err(Error::WriterClosed)
     ));
     assert!(matches!(
-        second.try_submit(spread(2), &Policy::link()),
+        second.try_submit(numbered(2), &Policy::link()),
         Err(Error::WriterClosed)
     ));
     assert!(matches!(
@@ -563,10 +556,10 @@ fn a_thread_with_a_transaction_cannot_wait_for_the_writer() -> TestResult {
         let database = database.clone();
         move || {
             let txn = database.begin_write()?;
-            let ticket = writer.submit(spread(1), &Policy::link())?;
+            let ticket = writer.submit(numbered(1), &Policy::link())?;
             assert!(matches!(ticket.wait(), Err(Error::WouldDeadlock)));
             assert!(matches!(
-                writer.insert_if_new(&spread(2), &Policy::link()),
+                writer.insert_if_new(&numbered(2), &Policy::link()),
                 Err(Error::WouldDeadlock)
             ));
             assert!(matches!(
@@ -597,12 +590,12 @@ fn a_callback_may_neither_wait_for_the_writer_nor_end_it() -> TestResult {
     let (send, receive) = mpsc::channel();
     let own = writer.clone();
     let answered = move |_: simdb::Result<Verdict>| {
-        let refused = own.insert_if_new(&spread(2), &Policy::link());
+        let refused = own.insert_if_new(&numbered(2), &Policy::link());
         // It may submit, if it does not wait.
-        let submitted = own.submit(spread(3), &Policy::link()).map(drop);
+        let submitted = own.submit(numbered(3), &Policy::link()).map(drop);
         _ = send.send((refused, submitted));
     };
-    writer.submit_with(spread(1), &Policy::link(), answered)?;
+    writer.submit_with(numbered(1), &Policy::link(), answered)?;
     let (refused, submitted) = within(LIMIT, move || {
         receive.recv().expect("the callback is called")
     });
@@ -611,7 +604,7 @@ fn a_callback_may_neither_wait_for_the_writer_nor_end_it() -> TestResult {
     // One that holds the last handle.
     let last = database.writer(WriterOptions::new())?;
     let own = last.clone();
-    last.submit_with(spread(4), &Policy::link(), move |_| drop(own))?;
+    last.submit_with(numbered(4), &Policy::link(), move |_| drop(own))?;
     drop(last);
     writer.flush()?;
     // The other writer ends by itself.
@@ -635,7 +628,7 @@ fn transactions_and_a_writer_do_not_starve_each_other() -> TestResult {
             move |thread| {
                 let mut count = 0u64;
                 while written.fetch_add(1, Ordering::Relaxed) < ALL {
-                    let document = spread(thread << 32 | count);
+                    let document = numbered(thread << 32 | count);
                     if thread == 0 {
                         insert_all(&database, [document]).expect("nothing fails");
                     } else {
@@ -663,7 +656,7 @@ fn answers_come_before_durability_if_asked_for() -> TestResult {
     let writer = database.writer(WriterOptions::new().answers(Answers::Decided))?;
     let mut keys = HashSet::new();
     for i in 0..200 {
-        let verdict = writer.insert_if_new(&spread(i % 150), &Policy::link())?;
+        let verdict = writer.insert_if_new(&numbered(i % 150), &Policy::link())?;
         assert_eq!(
             keys.insert(i % 150),
             *verdict.change() == simdb::Change::Inserted

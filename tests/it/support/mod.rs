@@ -84,6 +84,23 @@ pub(crate) fn document(key: impl Into<Vec<u8>>, bits: u64) -> Document {
     Document::new(key, Fingerprint::from_bits(bits)).with_seen(0)
 }
 
+/// A fingerprint for each number, far from those of the other numbers.
+pub(crate) fn spread(i: u64) -> u64 {
+    i.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// A number for each number that looks random.
+pub(crate) fn scattered(i: u64) -> u64 {
+    spread(i + 1)
+        .rotate_left(31)
+        .wrapping_mul(0xd6e8_feb8_6659_fd93)
+}
+
+/// A document for each number, with the number as its key and a fingerprint far from the others.
+pub(crate) fn numbered(i: u64) -> Document {
+    document(i.to_string(), spread(i))
+}
+
 /// The estimated similarity of two sketches of one size, plainly.
 pub(crate) fn jaccard(a: &Sketch, b: &Sketch) -> f64 {
     let pairs = a.as_bytes().iter().zip(b.as_bytes());
