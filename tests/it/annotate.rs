@@ -13,9 +13,9 @@ use serde_json::Value;
 use simdb::dedup::{Dedup, DedupEvent, RemovedRecords};
 use simdb::{Database, Error, OpenOptions};
 
-use crate::dedup::{gunzip, gzip, odd_lines};
+use crate::dedup::odd_lines;
 use crate::support::random::Random;
-use crate::support::{Folder, TestResult, run, simdb};
+use crate::support::{Folder, TestResult, gunzip, gzip, run, simdb};
 
 /// What an annotation says, and the line without it.
 fn taken_apart(line: &str) -> Option<(String, Value)> {

@@ -5,10 +5,10 @@ use std::io::{self, Write as _};
 use std::time::Instant;
 
 use flate2::Compression;
-use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
+use flate2::write::{DeflateEncoder, ZlibEncoder};
 use serde_json::Value;
 
-use crate::support::{Folder, Ran, TestResult, real_data, run};
+use crate::support::{Folder, Ran, TestResult, gzip, real_data, run};
 
 const WORDS: &str =
     "Rain fell on the town all night and the river rose above its banks near the old mill";
@@ -34,12 +34,6 @@ fn response(address: &str, fields: &str, body: &[u8]) -> Vec<u8> {
         "application/http; msgtype=response",
         &[head.as_bytes(), body].concat(),
     )
-}
-
-fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(bytes)?;
-    encoder.finish()
 }
 
 fn ingest(folder: &Folder, name: &str, bytes: &[u8]) -> Result<Ran, Box<dyn std::error::Error>> {

@@ -7,9 +7,9 @@ use serde_json::Value;
 use simdb::dedup::{Audit, AuditReport, AuditVerdict, Dedup, FaultKind};
 use simdb::{Clustering, Error, Fingerprinter, Near, Scheme};
 
-use crate::dedup::{archive, gzip, odd_lines};
+use crate::dedup::{archive, odd_lines};
 use crate::support::random::{Random, amount, seed_or};
-use crate::support::{Folder, Ran, TestResult, bundled, run, simdb};
+use crate::support::{Folder, Ran, TestResult, bundled, gzip, run, simdb};
 
 /// Cleans inputs, and audits what was made with these options.
 fn cleaned(

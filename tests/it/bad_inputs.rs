@@ -2,16 +2,13 @@
 //! lost, nothing is read twice for nothing, and each is told.
 
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use simdb::ingest::{Ingest, ReadOptions, Records};
 use simdb::{Database, OpenOptions};
 
-use crate::support::{Folder, TestResult, run, spread};
+use crate::support::{Folder, TestResult, gzip, run, spread};
 
 fn line(key: &str, bits: u64) -> String {
     format!(
@@ -31,9 +28,7 @@ fn mirror(folder: &Folder) -> std::io::Result<PathBuf> {
     let mirror = folder.path("mirror");
     fs::create_dir(&mirror)?;
     fs::write(mirror.join("a.jsonl"), lines("a", 5))?;
-    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-    packed.write_all(lines("b", 20_000).as_bytes())?;
-    let packed = packed.finish()?;
+    let packed = gzip(lines("b", 20_000).as_bytes())?;
     fs::write(mirror.join("b.jsonl.gz"), &packed[..packed.len() / 2])?;
     fs::write(
         mirror.join("c.pdf"),
@@ -90,9 +85,8 @@ fn a_folder_is_read_but_for_what_cannot_be_read_and_a_second_run_has_nothing_to_
     );
     run!("sources", &path).expect(0);
     // The whole archive goes on where the cut one has ended.
-    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-    packed.write_all(lines("b", 20_000).as_bytes())?;
-    fs::write(mirror.join("b.jsonl.gz"), packed.finish()?)?;
+    let packed = gzip(lines("b", 20_000).as_bytes())?;
+    fs::write(mirror.join("b.jsonl.gz"), packed)?;
     let third = run!("ingest", &path, &mirror, "--json").expect(2).last()?;
     assert_eq!(
         (&third["documents"], &third["in_all"]["documents"]),

@@ -5,12 +5,10 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use simdb::Scheme;
 use simdb::ingest::{Fingerprinting, ReadOptions, Record, Records};
 
-use crate::support::{Folder, TestResult, run};
+use crate::support::{Folder, TestResult, gzip, run};
 
 /// What a reading of an input brings.
 #[derive(Debug, Default)]
@@ -59,12 +57,6 @@ impl Brought {
     fn is_whole_or_told(&self, whole: &Self) -> bool {
         self.error.is_some() || self.rejected > 0 || self.records == whole.records
     }
-}
-
-fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(bytes)?;
-    encoder.finish()
 }
 
 /// As the program zstd does.

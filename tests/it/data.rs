@@ -3,9 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::Read as _;
 
-use crate::support::{Folder, TestResult, fingerprints, real_data, rows, run};
+use crate::support::{Folder, TestResult, fingerprints, gunzip, real_data, rows, run};
 
 #[test]
 #[cfg_attr(
@@ -51,9 +50,7 @@ fn every_count_and_every_pair_of_the_real_fingerprints_is_found() -> TestResult 
             ));
         }
     }
-    let mut known = String::new();
-    let file = std::fs::File::open(data.join("fp-real/pairs_le_3.tsv.gz"))?;
-    flate2::read::MultiGzDecoder::new(file).read_to_string(&mut known)?;
+    let known = String::from_utf8(gunzip(&data.join("fp-real/pairs_le_3.tsv.gz"))?)?;
     let mut expected = BTreeSet::new();
     for line in known.lines().skip(1) {
         let mut numbers = line.split('\t').map(str::parse::<u32>);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -10,16 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flate2::Compression;
-use flate2::read::MultiGzDecoder;
-use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use simdb::dedup::{Dedup, DedupEvent, DedupStep};
 use simdb::ingest::{InputFormat, ReadOptions};
 use simdb::{Clustering, Database, Document, Error, Fingerprinter, OpenOptions, Scheme, Survivor};
 
 use crate::support::random::Random;
-use crate::support::{Folder, Ran, TestResult, bundled, run, run_with_input, simdb};
+use crate::support::{Folder, Ran, TestResult, bundled, gunzip, gzip, run, run_with_input, simdb};
 
 /// What these tests are made of.
 impl Random {
@@ -34,18 +31,6 @@ impl Random {
         }
         text.join(" ")
     }
-}
-
-pub(crate) fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(bytes)?;
-    encoder.finish()
-}
-
-pub(crate) fn gunzip(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    MultiGzDecoder::new(fs::File::open(path)?).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// The lines of the removed records, by a plain algorithm: the first record survives, and what is near to it goes.

@@ -3,15 +3,15 @@
 #[cfg(unix)]
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Read;
 use std::path::Path;
 
-use flate2::read::GzDecoder;
 use redb::{ReadableDatabase, TableDefinition};
 use simdb::{CreateOptions, Database, Error, Fingerprint, OpenOptions, Query};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::support::{Folder, TestResult, assert_sound, bundled, document, insert_all, run};
+use crate::support::{
+    Folder, TestResult, assert_sound, bundled, document, gunzip, insert_all, run,
+};
 #[cfg(unix)]
 use crate::support::{Ran, simdb};
 
@@ -219,9 +219,7 @@ fn other_format_versions_and_features_are_refused_by_name() -> TestResult {
 fn files_of_earlier_versions_are_refused_by_name() -> TestResult {
     let folder = Folder::new()?;
     for version in [2, 3, 4, 5, 6, 7] {
-        let mut whole = Vec::new();
-        let packed = bundled(&format!("format-{version}.simdb.gz"));
-        GzDecoder::new(fs::File::open(packed)?).read_to_end(&mut whole)?;
+        let whole = gunzip(&bundled(&format!("format-{version}.simdb.gz")))?;
         let path = folder.file("old.simdb", &whole)?;
         let refused = open(&path);
         let is_right = matches!(refused, Err(Error::FormatVersion { found, supported: 8, .. }) if found == version);

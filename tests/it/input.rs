@@ -4,18 +4,9 @@
 use std::fs;
 use std::io::Write as _;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
-
-use crate::support::{Folder, TestResult, run, run_with_input, simdb, spread};
+use crate::support::{Folder, TestResult, gzip, run, run_with_input, simdb, spread};
 
 const TEXT: &str = "one two three four five six seven eight nine ten eleven twelve";
-
-fn gzip(content: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(content)?;
-    encoder.finish()
-}
 
 #[test]
 fn bad_records_are_named_by_line_counted_and_do_not_stop_the_good_ones() -> TestResult {

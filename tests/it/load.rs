@@ -1,8 +1,6 @@
 //! `simdb load`: what it keeps of a dump, and what it says of one that is not whole.
 
-use std::io::Write as _;
-
-use crate::support::{Folder, Ran, TestResult, insert_all, numbered, run};
+use crate::support::{Folder, Ran, TestResult, gzip, insert_all, numbered, run};
 
 const HEADER: &str = concat!(
     r#"{"simdb_dump":2,"scheme":"external","max_distance":3,"#,
@@ -41,9 +39,7 @@ fn a_packed_dump_is_unpacked() -> TestResult {
     std::fs::remove_file(folder.path("l.simdb"))?;
     let cut = &zstd::encode_all(dump.as_bytes(), 1)?[..40];
     load(&folder, cut)?.expect(2).says("ends too early");
-    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    packed.write_all(dump.as_bytes())?;
-    load(&folder, packed.finish()?)?.expect(0);
+    load(&folder, gzip(dump.as_bytes())?)?.expect(0);
     // So do editors of Windows.
     std::fs::remove_file(folder.path("l.simdb"))?;
     load(&folder, format!("\u{feff}{dump}"))?.expect(0);
@@ -106,9 +102,7 @@ fn damaged_gzip_is_told_with_a_warning_of_what_came_before() -> TestResult {
     let folder = Folder::new()?;
     insert_all(&folder.database("d.simdb")?, (0..5_000).map(numbered))?;
     let dump = run!("dump", folder.path("d.simdb")).expect(0).out;
-    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    packed.write_all(dump.as_bytes())?;
-    let whole = packed.finish()?;
+    let whole = gzip(dump.as_bytes())?;
     let mut wrong_sum = whole.clone();
     let at = wrong_sum.len() - 8;
     wrong_sum[at] ^= 1;

@@ -9,14 +9,14 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use serde_json::Value;
 use simdb::ingest::{Event, Ingest, Ingested, InputFormat, ReadOptions, Records, Reread, Resumed};
 use simdb::{CreateOptions, Database, OpenOptions, Policy, Scheme};
 
 use crate::support::random::Random;
-use crate::support::{Folder, Ran, TestResult, assert_sound, run, run_with_input, simdb, spread};
+use crate::support::{
+    Folder, Ran, TestResult, assert_sound, gzip, run, run_with_input, simdb, spread,
+};
 
 /// JSON records with fingerprints of which many are near each other, some bad ones between them. With ranks, some
 /// documents outrank others.
@@ -37,19 +37,11 @@ fn records(count: u64, name: &str, random: &mut Random) -> String {
     (0..count).map(|i| record(random, i)).collect()
 }
 
-fn gzip(text: &str) -> io::Result<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(text.as_bytes())?;
-    encoder.finish()
-}
-
 /// Many small packed parts. Their ends do not meet those of lines.
-fn in_parts(text: &str, pack: impl Fn(&str) -> io::Result<Vec<u8>>) -> io::Result<Vec<u8>> {
+fn in_parts(text: &str, pack: impl Fn(&[u8]) -> io::Result<Vec<u8>>) -> io::Result<Vec<u8>> {
     let mut packed = Vec::new();
     for part in text.as_bytes().chunks(5_000) {
-        packed.extend(pack(
-            std::str::from_utf8(part).expect("the records are ASCII"),
-        )?);
+        packed.extend(pack(part)?);
     }
     Ok(packed)
 }
@@ -186,11 +178,11 @@ fn killed_two_hundred_times_it_ends_as_if_it_had_not_been() -> TestResult {
     let folder = Folder::new()?;
     let text = records(6_000, "a", &mut random);
     let plain = folder.file("plain.jsonl", &text)?;
-    let packed = folder.file("packed.jsonl.gz", gzip(&text)?)?;
+    let packed = folder.file("packed.jsonl.gz", gzip(text.as_bytes())?)?;
     let members = folder.file("members.jsonl.gz", in_parts(&text, gzip)?)?;
     let frames = folder.file(
         "frames.jsonl.zst",
-        in_parts(&text, |part| zstd::encode_all(part.as_bytes(), 1))?,
+        in_parts(&text, |part| zstd::encode_all(part, 1))?,
     )?;
     let second = folder.file("second.jsonl", records(3_000, "b", &mut random))?;
     let words = |random: &mut Random| {
@@ -229,7 +221,7 @@ fn killed_two_hundred_times_it_ends_as_if_it_had_not_been() -> TestResult {
     let archive: Vec<String> = (0..1_500).map(|i| page(i % 1_300, &mut random)).collect();
     let packed_pages = archive
         .iter()
-        .map(|it| gzip(it))
+        .map(|it| gzip(it.as_bytes()))
         .collect::<io::Result<Vec<_>>>()?
         .concat();
     let archives = [
@@ -352,11 +344,8 @@ fn behind_damage_it_goes_on_as_if_it_had_not_been_killed() -> TestResult {
     let folder = Folder::new()?;
     let archives = [
         folder.file("plain.warc", &plain)?,
-        folder.file("one.warc.gz", gzip(std::str::from_utf8(&plain)?)?)?,
-        folder.file(
-            "members.warc.gz",
-            damaged(&pages, Some(|it| gzip(&String::from_utf8_lossy(it))))?,
-        )?,
+        folder.file("one.warc.gz", gzip(&plain)?)?,
+        folder.file("members.warc.gz", damaged(&pages, Some(gzip))?)?,
         folder.file(
             "frames.warc.zst",
             damaged(&pages, Some(zstd_with_checksum))?,
@@ -559,12 +548,13 @@ fn what_was_added_to_an_input_is_read_and_another_content_is_read_from_its_begin
 {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    for (name, pack) in [
-        ("a.jsonl", None),
-        ("a.jsonl.gz", Some(gzip as fn(&str) -> io::Result<Vec<u8>>)),
-    ] {
-        let written =
-            |text: &str| pack.map_or_else(|| Ok(text.as_bytes().to_vec()), |pack| pack(text));
+    for (name, pack) in [("a.jsonl", None), ("a.jsonl.gz", Some(gzip as Pack))] {
+        let written = |text: &str| {
+            pack.map_or_else(
+                || Ok(text.as_bytes().to_vec()),
+                |pack| pack(text.as_bytes()),
+            )
+        };
         let input = folder.file(
             name,
             written(&[line("a", 1 << 40, 0), line("b", 1 << 50, 0)].concat())?,
@@ -592,19 +582,19 @@ fn what_was_added_to_an_input_is_read_and_another_content_is_read_from_its_begin
 /// What is one document as a whole was taken for read when it had grown, and never read again.
 #[test]
 fn a_text_or_a_page_that_has_grown_is_read_from_its_beginning() -> TestResult {
-    let plain = |text: &str| Ok(text.as_bytes().to_vec());
+    let plain = |text: &[u8]| Ok(text.to_vec());
     for (name, pack) in [
-        ("a.txt", plain as fn(&str) -> io::Result<Vec<u8>>),
+        ("a.txt", plain as Pack),
         ("a.html", plain),
         ("a.txt.gz", gzip),
         ("a.html.gz", gzip),
     ] {
         let folder = Folder::new()?;
         let path = folder.path("d.simdb");
-        let input = folder.file(name, pack("one two three four five six seven eight\n")?)?;
+        let input = folder.file(name, pack(b"one two three four five six seven eight\n")?)?;
         ran(&path, &input, &["--json"])?.expect(0);
         let before = fs::read(&input)?;
-        let added = pack("nine ten eleven twelve thirteen fourteen\n")?;
+        let added = pack(b"nine ten eleven twelve thirteen fourteen\n")?;
         fs::write(&input, [before, added].concat())?;
         let database = Database::open(&path, &OpenOptions::new())?;
         let mut records = Records::open([&input], ReadOptions::new())?;
@@ -855,7 +845,7 @@ fn what_is_added_behind_a_second_reading_is_compared_with_all_that_is_stored() -
 
         // One that cannot be read to its end the second time keeps nothing from being compared with others.
         let path = folder.path("failed.simdb");
-        let whole = gzip(&line("a", 1 << 40, 0))?;
+        let whole = gzip(line("a", 1 << 40, 0).as_bytes())?;
         let input = folder.file("a.jsonl.gz", &whole)?;
         let ingest = |inputs: [&Path; 2], option: Option<&str>| {
             let mut command = simdb();

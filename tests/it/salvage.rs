@@ -1,14 +1,13 @@
 //! `simdb salvage`: what it prints, its exit codes, and what it leaves where it is refused or killed.
 
-use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
-use flate2::read::GzDecoder;
 use simdb::{Database, OpenOptions, Query};
 
 use crate::support::{
-    Folder, TestResult, assert_sound, bundled, document, insert_all, leave_log, run, simdb, spread,
+    Folder, TestResult, assert_sound, bundled, document, gunzip, insert_all, leave_log, run, simdb,
+    spread,
 };
 
 const PAGE: usize = 4096;
@@ -150,10 +149,7 @@ fn a_file_without_header_is_salvaged_and_other_files_are_refused() -> TestResult
     run!("salvage", empty, folder.path("m.simdb"))
         .expect(2)
         .says("nothing in it is recognised");
-    let mut whole = Vec::new();
-    let packed = bundled("format-7.simdb.gz");
-    GzDecoder::new(std::fs::File::open(packed)?).read_to_end(&mut whole)?;
-    let older = folder.file("older.simdb", &whole)?;
+    let older = folder.file("older.simdb", gunzip(&bundled("format-7.simdb.gz"))?)?;
     run!("salvage", older, folder.path("m.simdb"))
         .expect(2)
         .says("format version 7");

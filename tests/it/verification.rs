@@ -9,7 +9,7 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, Ran, TestResult, assert_sound, document, insert_all, listed, run, simdb,
+    Folder, Ran, TestResult, assert_sound, document, gzip, insert_all, listed, run, simdb,
 };
 
 /// Documents whose payloads tell what they are like. All are near to 0.
@@ -362,9 +362,7 @@ fn query_compares_texts_of_a_compressed_file() -> TestResult {
         WIDE[3]
     )
     .expect(0);
-    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    std::io::Write::write_all(&mut packed, input.as_bytes())?;
-    let packed = folder.file("texts.tsv.gz", packed.finish()?)?;
+    let packed = folder.file("texts.tsv.gz", gzip(input.as_bytes())?)?;
     let ask = |how: &str,
                what: &str,
                texts: &std::path::Path,

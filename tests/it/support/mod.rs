@@ -11,6 +11,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
 use serde_json::Value;
 use simdb::{
     CreateOptions, Database, Document, Fingerprint, Matches, OpenOptions, Scheme, Sketch,
@@ -242,14 +245,26 @@ pub(crate) fn fingerprints(path: &Path) -> std::io::Result<Vec<u64>> {
         .collect())
 }
 
+/// Packs bytes as the program gzip does.
+pub(crate) fn gzip(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+/// What is packed in a file, in one part or several.
+pub(crate) fn gunzip(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    MultiGzDecoder::new(std::fs::File::open(path)?).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// The rows of a tab-separated file with a header, packed with gzip or not.
 pub(crate) fn rows(path: &Path) -> std::io::Result<Vec<Vec<String>>> {
-    let mut bytes = std::fs::read(path)?;
-    if path.extension().is_some_and(|it| it == "gz") {
-        let mut unpacked = Vec::new();
-        flate2::read::MultiGzDecoder::new(&*bytes).read_to_end(&mut unpacked)?;
-        bytes = unpacked;
-    }
+    let bytes = match path.extension().is_some_and(|it| it == "gz") {
+        true => gunzip(path)?,
+        false => std::fs::read(path)?,
+    };
     let text = String::from_utf8_lossy(&bytes);
     Ok(text
         .lines()
