@@ -1,38 +1,18 @@
 //! Power cuts: every file that one could leave opens to exactly one committed prefix, and all sets
 //! agree.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-
-use crate::database::{Database, Expiry, WriteTxn};
+use super::history::{Model, Operation, Recorded, Runner, Write};
+use crate::database::Database;
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
 use crate::store::{Event, Image, Recording, Settings, Sizes, Store};
 
-/// So small that every commit is followed by merges of several steps.
-const SIZES: Sizes = Sizes {
-    recent_operations: 3,
-    short_rows: 1,
-    block_bytes: 128,
-    document_block_bytes: 128,
-    chunk_entries: 3,
-    step_blocks: 2,
-    part_rows: 50,
-    compared_per_query: 0,
-    spill_bytes: 200,
-};
-
-type Model = BTreeMap<Vec<u8>, Document>;
-
-/// Makes the changes of one transaction: the same for the database and for the model.
-fn transact(
-    number: u64,
-    mut put: impl FnMut(Document) -> Result<()>,
-    mut delete: impl FnMut(Vec<u8>) -> Result<()>,
-) -> Result<()> {
+/// The changes of one transaction.
+fn writes(number: u64) -> Vec<Write> {
     let key = |i: u64| format!("key {}", i % 40).into_bytes();
+    let mut writes = Vec::new();
     // Every third transaction is too long for the log. It replaces and deletes documents of others.
     let documents = if is_large(number) { 8 } else { 2 };
     for i in number * 5..number * 5 + documents {
@@ -44,71 +24,15 @@ fn transact(
             .ok()
             .filter(|_| i % 4 != 0);
         let document = Document::new(key(i * 7), fingerprint).with_sketch(sketch);
-        put(document.with_seen(i as i64).with_scope(scope))?;
+        writes.push(Write::Put(document.with_seen(i as i64).with_scope(scope)));
     }
-    delete(key(number * 13))?;
-    delete(key(number * 29 + 1))
+    writes.push(Write::Delete(key(number * 13)));
+    writes.push(Write::Delete(key(number * 29 + 1)));
+    writes
 }
 
 fn is_large(number: u64) -> bool {
     number % 3 == 2
-}
-
-fn commit(database: &Database, number: u64) -> Result<()> {
-    let txn = std::cell::RefCell::new(database.begin_write()?);
-    transact(
-        number,
-        |document| txn.borrow_mut().insert(&document).map(drop),
-        |key| txn.borrow_mut().delete(key).map(drop),
-    )?;
-    WriteTxn::commit(txn.into_inner())
-}
-
-/// The models after each commit. The first is empty.
-fn models(commits: u64) -> Result<Vec<Model>> {
-    let model = std::cell::RefCell::new(Model::new());
-    let mut models = vec![Model::new()];
-    for number in 0..commits {
-        transact(
-            number,
-            |document| {
-                model.borrow_mut().insert(document.key().to_vec(), document);
-                Ok(())
-            },
-            |key| {
-                model.borrow_mut().remove(&key);
-                Ok(())
-            },
-        )?;
-        models.push(model.borrow().clone());
-    }
-    Ok(models)
-}
-
-/// Opens a file as a power cut left it, and compares it with the models that it may equal.
-fn examine(image: &Image, models: &[Model], acknowledged: usize, what: &str) {
-    let opened = Store::on_backend(Recording::new(image.clone()), None, SIZES);
-    let store = opened
-        .unwrap_or_else(|error| panic!("{what}: {error}, {:?}", std::error::Error::source(&error)));
-    let database = Database::of_store(store.into());
-    let report = database
-        .check()
-        .unwrap_or_else(|error| panic!("{what}: {error}"));
-    assert!(report.is_sound(), "{what}: {:?}", report.problems);
-    let snapshot = database
-        .snapshot()
-        .unwrap_or_else(|error| panic!("{what}: {error}"));
-    let documents = snapshot
-        .documents()
-        .map(|document| document.map(|it| (it.key().to_vec(), it)));
-    let found: Model = documents
-        .collect::<Result<_>>()
-        .unwrap_or_else(|error| panic!("{what}: {error}"));
-    let allowed = &models[acknowledged..models.len().min(acknowledged + 2)];
-    assert!(
-        allowed.contains(&found),
-        "{what}: not what {acknowledged} commits leave"
-    );
 }
 
 /// Every file that a power cut between two syncs could leave: the synced file with some of the unsynced
@@ -154,33 +78,24 @@ fn images(synced: &Image, unsynced: &[Event]) -> Vec<(String, Image)> {
 
 /// Opens every file that a power cut could leave of a history, and counts them.
 fn cut(commits: u64) -> Result<usize> {
-    let models = models(commits)?;
     let recording = Recording::default();
-    let settings = Settings::for_tests();
-    let open = |settings: Option<&Settings>| -> Result<Database> {
-        Ok(Database::of_store(
-            Store::on_backend(recording.clone(), settings, SIZES)?.into(),
-        ))
-    };
-    let mut database = open(Some(&settings))?;
+    let mut runner = Runner::new(Recorded(recording.clone()), &Settings::for_tests())?;
     // A new file gets its name only when it is whole. So a power cut during its creation loses nothing.
     let created = recording.events().len();
     let mut levels = 0;
     let mut large = 0;
     for number in 0..commits {
-        commit(&database, number)?;
-        recording.note(Event::Acknowledged(number as usize + 1));
-        large += usize::from(is_large(number) && database.store.is_log_empty()?);
+        runner.run(&Operation::Commit(writes(number)))?;
+        large += usize::from(is_large(number) && runner.database().store.is_log_empty()?);
         if number % 4 == 3 {
-            database.settle()?;
+            runner.run(&Operation::Settle)?;
         }
         if number % 5 == 4 {
             // Closed in order, which folds the log. A power cut may come within that too.
-            drop(database);
-            database = open(None)?;
-            assert!(database.store.is_log_empty()?);
+            runner.run(&Operation::Drop)?;
+            assert!(runner.database().store.is_log_empty()?);
         }
-        levels = levels.max(database.snapshot()?.stats()?.levels);
+        levels = levels.max(runner.database().snapshot()?.stats()?.levels);
     }
     assert!(levels > 1, "the history is too short for levels");
     assert_eq!(
@@ -188,7 +103,7 @@ fn cut(commits: u64) -> Result<usize> {
         commits as usize / 3,
         "large transactions went through the log"
     );
-    drop(database);
+    let models = runner.end();
     Ok(examine_all(&recording, created, &models))
 }
 
@@ -204,12 +119,17 @@ fn examine_all(recording: &Recording, created: usize, models: &[Model]) -> usize
     let mut examined = 0;
     for (at, event) in events.iter().enumerate().skip(created) {
         match event {
+            Event::Begun(_) => {}
             Event::Acknowledged(commits) => acknowledged = *commits,
             Event::Sync => {
                 // A power cut before the sync ends. The commits that the sync makes durable may be there
                 // or not.
+                let allowed = &models[acknowledged..models.len().min(acknowledged + 2)];
                 for (what, image) in images(&synced, &unsynced) {
-                    examine(&image, models, acknowledged, &format!("event {at}, {what}"));
+                    let what = format!("event {at}, {what}, {acknowledged} commits");
+                    Runner::recovered(image, allowed, &what)
+                        .and_then(|runner| runner.ensure_sound(&what))
+                        .unwrap_or_else(|error| panic!("{what}: {error}"));
                     examined += 1;
                 }
                 unsynced.iter().for_each(|event| synced.apply(event));
@@ -228,59 +148,32 @@ fn every_file_that_a_power_cut_could_leave_opens_to_one_committed_prefix() -> Re
     Ok(())
 }
 
-/// The documents that are stored now.
-fn stored(database: &Database) -> Result<Model> {
-    let snapshot = database.snapshot()?;
-    let documents = snapshot
-        .documents()
-        .map(|it| it.map(|it| (it.key().to_vec(), it)));
-    documents.collect()
-}
-
 #[test]
 fn an_expiry_that_a_power_cut_ends_leaves_what_its_steps_have_left() -> Result<()> {
     let recording = Recording::default();
-    let database = Database::of_store(
-        Store::on_backend(recording.clone(), Some(&Settings::for_tests()), SIZES)?.into(),
-    );
+    let mut runner = Runner::new(Recorded(recording.clone()), &Settings::for_tests())?;
     let created = recording.events().len();
-    let mut models = vec![Model::new()];
     for first in (0..60).step_by(3) {
-        let mut txn = database.begin_write()?;
+        let mut writes = Vec::new();
         for i in first..first + 3 {
             // Some fingerprints are shared, some documents of a block stay, and some were removed before.
             let bits = (i % 13u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let seen = if i % 9 == 5 { 100 } else { i as i64 };
-            txn.insert(
-                &Document::new(format!("{i}"), Fingerprint::from_bits(bits)).with_seen(seen),
-            )?;
+            let document = Document::new(format!("{i}"), Fingerprint::from_bits(bits));
+            writes.push(Write::Put(document.with_seen(seen)));
         }
-        txn.delete(format!("{}", (first * 7) % 50))?;
-        txn.commit()?;
-        models.push(stored(&database)?);
-        recording.note(Event::Acknowledged(models.len() - 1));
+        writes.push(Write::Delete(format!("{}", (first * 7) % 50).into_bytes()));
+        runner.run(&Operation::Commit(writes))?;
     }
-    let mut failed = None;
-    let before = models.len();
-    database.expire(&Expiry::new().before(50), |_| match stored(&database) {
-        Ok(model) => {
-            models.push(model);
-            recording.note(Event::Acknowledged(models.len() - 1));
-            ControlFlow::Continue(())
-        }
-        Err(error) => {
-            failed = Some(error);
-            ControlFlow::Break(())
-        }
+    let before = runner.models.len();
+    runner.run(&Operation::Expire {
+        before: Some(50),
+        scopes: None,
     })?;
-    assert!(
-        failed.is_none() && models.len() > before + 8,
-        "{} steps",
-        models.len() - before
-    );
-    assert!(models[models.len() - 1].values().all(|it| it.seen() >= 50));
-    database.settle()?;
-    drop(database);
+    let steps = runner.models.len() - before;
+    assert!(steps > 8, "{steps} steps");
+    runner.run(&Operation::Settle)?;
+    let models = runner.end();
     let examined = examine_all(&recording, created, &models);
     assert!(examined >= 500, "{examined} images");
     Ok(())

@@ -11,13 +11,12 @@ use std::sync::Arc;
 use redb::StorageBackend;
 
 use super::history::{
-    Content, Ground, History, Home, Operation, Recorded, Repeat, Runner, SIZES, Write, ask_for_all,
-    write_one,
+    Content, Ground, History, Home, Operation, Repeat, Runner, SIZES, Write, ask_for_all, write_one,
 };
 use super::random::{Random, amount, seed_or};
 use crate::database::Database;
 use crate::error::{Error, Result};
-use crate::store::{Image, Recording, Settings, Store};
+use crate::store::{Image, Settings, Store};
 use crate::sync::Mutex;
 
 const PAGE: usize = 4096;
@@ -305,26 +304,15 @@ impl Trial {
         let content = Content::of(runner.database())?;
         let settled = runner.settle_on(&content);
         assert!(settled.is_some(), "{what}: {content:?}, not {before:?}");
-        let report = runner.database().check()?;
-        assert!(report.is_sound(), "{what}: {:?}", report.problems);
+        runner.ensure_sound(what)?;
         self.cut(home, runner, what)
     }
 
     /// After a power cut the file has what was acknowledged, as a whole.
     fn cut(&self, home: &Failing, runner: &Runner<Failing>, what: &str) -> Result<()> {
-        let cut = Runner::recovered(Recorded(Recording::new(home.on_disk())))
-            .unwrap_or_else(|error| panic!("{what}, then a power cut: {error:?}"));
-        let content = Content::of(cut.database())?;
-        let mut allowed = runner.models[runner.acknowledged..].iter();
-        let is_allowed = allowed.any(|model| model.is(&content));
-        assert!(is_allowed, "{what}, then a power cut: {content:?}");
-        let report = cut.database().check()?;
-        assert!(
-            report.is_sound(),
-            "{what}, then a power cut: {:?}",
-            report.problems
-        );
-        Ok(())
+        let what = format!("{what}, then a power cut");
+        let allowed = &runner.models[runner.acknowledged..];
+        Runner::recovered(home.on_disk(), allowed, &what)?.ensure_sound(&what)
     }
 }
 

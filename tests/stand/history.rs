@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
 use crate::source::{Identity, Place, Reached};
-use crate::store::{Event, Recording, Settings, Sizes, Store};
+use crate::store::{Event, Image, Recording, Settings, Sizes, Store};
 
 /// So small that every commit is followed by merges of several steps.
 pub(super) const SIZES: Sizes = Sizes {
@@ -721,7 +721,7 @@ pub(super) struct Runner<H> {
     pub(super) home: H,
     /// `None` while no handle is open.
     pub(super) database: Option<Database>,
-    /// What each commit leaves. The first is empty.
+    /// What each commit leaves. The first is what was there at the beginning.
     pub(super) models: Vec<Model>,
     /// The number of commits that have been acknowledged.
     pub(super) acknowledged: usize,
@@ -730,29 +730,42 @@ pub(super) struct Runner<H> {
     held: Option<(Snapshot, Model)>,
 }
 
+impl Runner<Recorded> {
+    /// Opens a file as a power cut left it.
+    ///
+    /// # Panics
+    ///
+    /// If it does not have just what one of these models says.
+    pub(super) fn recovered(image: Image, allowed: &[Model], what: &str) -> Result<Self> {
+        let home = Recorded(Recording::new(image));
+        let database = home.open(None).unwrap_or_else(|error| {
+            panic!("{what}: {error}, {:?}", std::error::Error::source(&error))
+        });
+        let content = Content::of(&database)?;
+        let found = allowed.iter().find(|model| model.is(&content));
+        let Some(found) = found else {
+            panic!("{what}: no committed prefix that is new enough, but {content:?}");
+        };
+        Ok(Self::of(home, database, found.clone()))
+    }
+}
+
 impl<H: Home> Runner<H> {
     /// Creates the database.
     pub(super) fn new(home: H, settings: &Settings) -> Result<Self> {
-        Ok(Self {
-            database: Some(home.open(Some(settings))?),
-            home,
-            models: vec![Model::default()],
-            acknowledged: 0,
-            expired: BTreeSet::new(),
-            held: None,
-        })
+        let database = home.open(Some(settings))?;
+        Ok(Self::of(home, database, Model::default()))
     }
 
-    /// Opens a database that was left in some state. What it holds is to be pushed to the models.
-    pub(super) fn recovered(home: H) -> Result<Self> {
-        Ok(Self {
-            database: Some(home.open(None)?),
+    fn of(home: H, database: Database, model: Model) -> Self {
+        Self {
             home,
-            models: Vec::new(),
+            database: Some(database),
+            models: vec![model],
             acknowledged: 0,
             expired: BTreeSet::new(),
             held: None,
-        })
+        }
     }
 
     /// Drops the handle. Returns what each commit has left.
@@ -770,6 +783,13 @@ impl<H: Home> Runner<H> {
     /// What the last commit leaves, if it is there.
     pub(super) fn model(&self) -> &Model {
         &self.models[self.models.len() - 1]
+    }
+
+    /// Panics if the check finds something wrong.
+    pub(super) fn ensure_sound(&self, what: &str) -> Result<()> {
+        let report = self.database().check()?;
+        assert!(report.is_sound(), "{what}: {:?}", report.problems);
+        Ok(())
     }
 
     /// Makes one operation. After an error, [`settle_on`](Self::settle_on) has to be told what is there.
@@ -1120,8 +1140,7 @@ fn histories_leave_what_the_model_says() -> Result<()> {
         let content = Content::of(runner.database())?;
         assert!(runner.model().is(&content), "{content:?}");
         runner.let_go()?;
-        let report = runner.database().check()?;
-        assert!(report.is_sound(), "{:?}", report.problems);
+        runner.ensure_sound("at the end")?;
     }
     Ok(())
 }

@@ -130,8 +130,7 @@ fn go_on(runner: &mut Runner<InFolder>, making: Making, is_made: bool, what: &st
     runner.run(&Operation::Drop)?;
     let content = Content::of(runner.database())?;
     assert!(runner.model().is(&content), "{what}: {content:?}");
-    assert!(runner.database().check()?.is_sound(), "{what}");
-    Ok(())
+    runner.ensure_sound(what)
 }
 
 /// Refuses each call of an operation in turn, with each error, once and from then on. The operation returns the call

@@ -67,19 +67,13 @@ pub(super) fn examine(
     nested: usize,
     what: &str,
 ) -> Result<usize> {
-    let recording = Recording::new(image.clone());
-    let mut runner = Runner::recovered(Recorded(recording.clone()))
-        .unwrap_or_else(|error| panic!("{what}: {error}, {:?}", std::error::Error::source(&error)));
-    let content = Content::of(runner.database())?;
-    let found = allowed.iter().find(|model| model.is(&content));
-    let Some(found) = found else {
-        panic!("{what}: no committed prefix that is new enough, but {content:?}");
-    };
-    runner.models.push(found.clone());
+    let mut runner = Runner::recovered(image.clone(), allowed, what)?;
+    let recording = runner.home.0.clone();
     if random.one_in(4) {
-        ask_for_all(&runner.database().snapshot()?, found, random)?;
+        let snapshot = runner.database().snapshot()?;
+        ask_for_all(&snapshot, runner.model(), random)?;
     }
-    assert_sound(&runner, what)?;
+    runner.ensure_sound(what)?;
     for operation in History::new(random.next(), 2, Ground::Memory).operations {
         runner.run(&operation)?;
     }
@@ -87,7 +81,7 @@ pub(super) fn examine(
     assert!(runner.model().is(&content), "{what}: then {content:?}");
     if random.one_in(4) {
         runner.let_go()?;
-        assert_sound(&runner, what)?;
+        runner.ensure_sound(what)?;
     }
     let models = runner.end();
     if nested == 0 || !random.one_in(2) {
@@ -101,12 +95,6 @@ pub(super) fn examine(
     let what = format!("{what}; then event {at}: {cut}");
     let allowed = &models[moment.commits()];
     Ok(1 + examine(image, allowed, random, nested - 1, &what)?)
-}
-
-fn assert_sound(runner: &Runner<Recorded>, what: &str) -> Result<()> {
-    let report = runner.database().check()?;
-    assert!(report.is_sound(), "{what}: {:?}", report.problems);
-    Ok(())
 }
 
 /// Examines power cuts of the histories of these seeds.
