@@ -51,7 +51,6 @@ mod load;
 mod memory;
 mod metrics;
 mod milliseconds;
-mod model;
 mod names;
 mod nearest;
 mod odd_fields;

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use super::random::{Random, seed_or};
 use crate::database::{
-    Change, Database, Expiry, Near, OnMatch, Policy, Query, Snapshot, Submission, Ticket, Verdict,
-    WriteTxn, Writer, WriterOptions,
+    Change, Database, Expiry, Matches, Near, OnMatch, Order, Policy, Query, Snapshot, Submission,
+    Ticket, Verdict, WriteTxn, Writer, WriterOptions,
 };
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -64,6 +64,11 @@ pub(super) struct Rule {
     max_distance: u32,
     since: Option<i64>,
     scopes: Option<Vec<&'static str>>,
+    /// The least similarity. Whoever asks by it, or in the order of similarity, has a sketch.
+    least: Option<f64>,
+    order: Order,
+    /// The most that are listed.
+    limit: usize,
 }
 
 impl Rule {
@@ -75,6 +80,9 @@ impl Rule {
         if let Some(scopes) = &self.scopes {
             near = near.scopes(scopes.iter().copied());
         }
+        if let Some(least) = self.least {
+            near = near.min_similarity(least);
+        }
         near
     }
 
@@ -83,17 +91,100 @@ impl Rule {
             .touch(self.touch)
             .keep(self.keep)
             .near(self.near())
+            .order(self.order)
+            .limit(self.limit)
     }
 
     /// The distance of a stored document, if it is near.
-    fn distance(&self, fingerprint: Fingerprint, stored: &Document) -> Option<u32> {
-        let distance = (fingerprint.bits() ^ stored.fingerprint()?.bits()).count_ones();
+    fn distance(&self, wanted: &Wanted, stored: &Document) -> Option<u32> {
+        let distance = (wanted.fingerprint.bits() ^ stored.fingerprint()?.bits()).count_ones();
         let is_recent = self.since.is_none_or(|since| stored.seen() >= since);
         let is_of_scope = match &self.scopes {
             Some(scopes) => scopes.contains(&stored.scope()),
             None => true,
         };
-        (distance <= self.max_distance && is_recent && is_of_scope).then_some(distance)
+        let is_similar = match self.least {
+            // So even what has no sketch is similar enough.
+            None | Some(0.0) => true,
+            Some(least) => wanted.similarity(stored).is_some_and(|it| it >= least),
+        };
+        let is_near = distance <= self.max_distance && is_recent && is_of_scope && is_similar;
+        is_near.then_some(distance)
+    }
+
+    /// What is found if these are near, the nearest first.
+    fn found(&self, wanted: &Wanted, near: &[(u32, &Document)]) -> Found {
+        let mut listed = Vec::new();
+        for (distance, document) in near {
+            listed.push(((*document).clone(), *distance, wanted.similarity(document)));
+        }
+        if self.order == Order::Similarity {
+            let similarity = |it: &Listed| it.2.unwrap_or(-1.0);
+            listed.sort_by(|a, b| similarity(b).total_cmp(&similarity(a)));
+        }
+        listed.truncate(self.limit);
+        let total = near.len() as u64;
+        Found { listed, total }
+    }
+}
+
+/// What the documents that somebody looks for are to be like.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    fingerprint: Fingerprint,
+    sketch: Option<Sketch>,
+}
+
+impl Wanted {
+    /// What is like a document, unless that is too short.
+    fn of(document: &Document) -> Option<Self> {
+        Some(Self {
+            fingerprint: document.fingerprint()?,
+            sketch: document.sketch().copied(),
+        })
+    }
+
+    fn query(&self, rule: &Rule) -> Query {
+        Query::new(self.fingerprint)
+            .with_sketch(self.sketch)
+            .near(rule.near())
+            .order(rule.order)
+            .limit(rule.limit)
+    }
+
+    /// The estimated similarity of a stored document, plainly.
+    fn similarity(&self, stored: &Document) -> Option<f64> {
+        let (a, b) = (self.sketch?, stored.sketch()?);
+        let pairs = a.as_bytes().iter().zip(b.as_bytes());
+        let differing: u32 = pairs.map(|(a, b)| (a ^ b).count_ones()).sum();
+        let samples = 8.0 * a.as_bytes().len() as f64;
+        let (a, b) = (f64::from(a.shingles()), f64::from(b.shingles()));
+        let similarity = 1.0 - 2.0 * f64::from(differing) / samples;
+        Some(similarity.max(0.0).min(a.min(b) / a.max(b)))
+    }
+}
+
+/// A match: the document, its distance and its similarity.
+type Listed = (Document, u32, Option<f64>);
+
+/// What is listed of the matches, and how many there are in all.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Found {
+    listed: Vec<Listed>,
+    total: u64,
+}
+
+impl From<&Matches> for Found {
+    fn from(matches: &Matches) -> Self {
+        // No rule has so many matches that they are not counted.
+        assert!(matches.total_is_exact(), "{matches:?}");
+        let mut listed = Vec::new();
+        for found in matches {
+            let similarity = found.similarity.map(|it| it.jaccard());
+            listed.push((found.document.clone(), found.distance, similarity));
+        }
+        let total = matches.total();
+        Self { listed, total }
     }
 }
 
@@ -126,6 +217,7 @@ pub(super) enum Answer {
 pub(super) struct Decided {
     change: Change,
     is_duplicate: bool,
+    found: Found,
     /// In the order of keys.
     deleted: Vec<Document>,
 }
@@ -137,6 +229,7 @@ impl From<&Verdict> for Decided {
         Self {
             change: verdict.change().clone(),
             is_duplicate: verdict.is_duplicate(),
+            found: verdict.matches().into(),
             deleted,
         }
     }
@@ -160,7 +253,7 @@ pub(super) enum Operation {
         scopes: Option<Vec<&'static str>>,
     },
     /// Asks for what is near to these, and compares with a look at all documents.
-    Ask(Vec<(Fingerprint, Rule)>),
+    Ask(Vec<(Wanted, Rule)>),
     /// Takes a snapshot, which lives on until `LetGo`.
     Hold,
     /// Looks whether the snapshot is still as it was, and ends it.
@@ -197,23 +290,22 @@ pub(super) struct History {
 impl History {
     /// The history of a seed. It has so many operations.
     pub(super) fn new(seed: u64, length: usize, ground: Ground) -> Self {
-        let mut maker = Maker {
-            random: Random::new(seed),
-            ground,
-            clock: 100,
-            records: [0; 3],
-            is_held: false,
-        };
+        let mut maker = Maker::new(Random::new(seed), ground, 100);
         let operations = (0..length).map(|_| maker.operation()).collect();
         Self { operations }
     }
 }
+
+/// More documents than any history has.
+const ALL: usize = 1_000;
 
 const SCOPES: [&str; 4] = ["", "en", "de", "a scope with a longer name"];
 
 /// Makes the operations of a history, one after the other.
 struct Maker {
     random: Random,
+    /// Chooses similarities, limits and odd scopes. All else of a history does not depend on whether there are any.
+    extra: Random,
     ground: Ground,
     /// Documents are seen about now.
     clock: i64,
@@ -223,6 +315,17 @@ struct Maker {
 }
 
 impl Maker {
+    fn new(random: Random, ground: Ground, clock: i64) -> Self {
+        Self {
+            extra: Random::new(random.clone().next()),
+            random,
+            ground,
+            clock,
+            records: [0; 3],
+            is_held: false,
+        }
+    }
+
     fn operation(&mut self) -> Operation {
         self.clock += 5;
         match self.random.below(100) {
@@ -272,8 +375,9 @@ impl Maker {
             12..15 => self.put_if_new(),
             15..17 => {
                 let documents = 2 + self.random.below(3);
-                let documents = (0..documents).map(|_| self.document()).collect();
-                Write::PutBatch(documents, self.rule())
+                let documents: Vec<_> = (0..documents).map(|_| self.document()).collect();
+                let rule = self.rule(documents.iter().all(can_be_compared));
+                Write::PutBatch(documents, rule)
             }
             17..19 => Write::Reach(self.reached()),
             _ => Write::Forget(format!("source {}", self.random.below(3)).into_bytes()),
@@ -282,7 +386,7 @@ impl Maker {
 
     fn put_if_new(&mut self) -> Write {
         let document = Box::new(self.document());
-        let rule = self.rule();
+        let rule = self.rule(can_be_compared(&document));
         let reached = self.random.one_in(2).then(|| self.reached());
         Write::PutIfNew(document, rule, reached)
     }
@@ -310,20 +414,43 @@ impl Maker {
         let by_scope = !by_time || self.random.one_in(4);
         Operation::Expire {
             before: by_time.then_some(before),
-            scopes: by_scope.then(|| vec![*self.random.pick(&SCOPES)]),
+            scopes: by_scope.then(|| {
+                let scope = *self.random.pick(&SCOPES);
+                self.one_none_or_more(scope)
+            }),
         }
     }
 
-    fn question(&mut self) -> (Fingerprint, Rule) {
-        (self.fingerprint(), self.rule())
+    /// A scope, or none, or two.
+    fn one_none_or_more(&mut self, scope: &'static str) -> Vec<&'static str> {
+        match self.extra.below(8) {
+            0 => Vec::new(),
+            1 => vec![scope, *self.extra.pick(&SCOPES)],
+            _ => vec![scope],
+        }
     }
 
-    fn rule(&mut self) -> Rule {
+    fn question(&mut self) -> (Wanted, Rule) {
+        let fingerprint = self.fingerprint();
+        let sketch = sketch(&mut self.extra).filter(|_| !self.extra.one_in(4));
+        let mut rule = self.rule(sketch.is_some());
+        if self.extra.one_in(5) {
+            (rule.max_distance, rule.limit) = (64, ALL);
+        }
+        let wanted = Wanted {
+            fingerprint,
+            sketch,
+        };
+        (wanted, rule)
+    }
+
+    /// A rule for somebody who has a sketch or has none.
+    fn rule(&mut self, has_sketch: bool) -> Rule {
         let on_match = *self
             .random
             .pick(&[OnMatch::Link, OnMatch::Skip, OnMatch::Replace]);
         let since = self.clock - self.random.below(80) as i64;
-        Rule {
+        let mut rule = Rule {
             on_match,
             touch: self.random.one_in(3),
             keep: *self.random.pick(&[1, 1, 1, 2, 3, 4]),
@@ -333,7 +460,24 @@ impl Maker {
                 .random
                 .one_in(4)
                 .then(|| vec!["", *self.random.pick(&SCOPES)]),
+            least: None,
+            order: Order::Distance,
+            limit: ALL,
+        };
+        if rule.scopes.is_some() && self.extra.one_in(6) {
+            rule.scopes = Some(Vec::new());
         }
+        if has_sketch && self.extra.one_in(4) {
+            rule.least = Some(*self.extra.pick(&[0.0, 0.25, 0.5, 0.9]));
+        }
+        if has_sketch && self.extra.one_in(3) {
+            rule.order = Order::Similarity;
+        }
+        // With a time, no more are counted than are listed.
+        if rule.since.is_none() {
+            rule.limit = *self.extra.pick(&[0, 1, 2, 5, ALL]);
+        }
+        rule
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -352,8 +496,7 @@ impl Maker {
     fn document(&mut self) -> Document {
         let has_fingerprint = !self.random.one_in(10);
         let fingerprint = has_fingerprint.then(|| self.fingerprint());
-        let sketch = [self.random.below(256) as u8; 16];
-        let sketch = Sketch::new(&sketch, 1 + self.random.below(500) as u32).ok();
+        let sketch = sketch(&mut self.random);
         // A few do not fit into a block.
         let payload = match self.random.below(12) {
             0 => 300 + self.random.below(200),
@@ -386,6 +529,17 @@ impl Maker {
         let is_end = self.random.one_in(8);
         Reached::new(name.into(), place, Identity::default(), is_end)
     }
+}
+
+/// The sketch of one of few texts. Two of them are alike, more or less, or not at all.
+fn sketch(random: &mut Random) -> Option<Sketch> {
+    let bytes = [random.below(256) as u8; 16];
+    Sketch::new(&bytes, 1 + random.below(500) as u32).ok()
+}
+
+/// Whether a rule with a similarity can be asked of a document. What has no fingerprint is near to nothing.
+fn can_be_compared(document: &Document) -> bool {
+    document.sketch().is_some() || document.fingerprint().is_none()
 }
 
 /// What a database holds, as far as anybody can see it.
@@ -472,11 +626,11 @@ impl Model {
         self.sources.insert(reached.name().to_vec(), place);
     }
 
-    /// The documents near to a fingerprint, in the order of answers.
-    fn near(&self, fingerprint: Fingerprint, rule: &Rule) -> Vec<(u32, &Document)> {
+    /// The documents near to what is wanted, the nearest first.
+    fn near(&self, wanted: &Wanted, rule: &Rule) -> Vec<(u32, &Document)> {
         let mut found = Vec::new();
         for (number, document) in &self.documents {
-            if let Some(distance) = rule.distance(fingerprint, document) {
+            if let Some(distance) = rule.distance(wanted, document) {
                 let bits = document.fingerprint().map(Fingerprint::bits);
                 found.push((distance, bits, u64::MAX - number, document));
             }
@@ -490,14 +644,17 @@ impl Model {
 
     fn put_if_new(&mut self, document: &Document, rule: &Rule) -> Decided {
         let mut near: Vec<Document> = Vec::new();
-        if let Some(fingerprint) = document.fingerprint() {
-            let found = self.near(fingerprint, rule).into_iter();
-            let others = found.filter(|(_, other)| other.key() != document.key());
-            near.extend(others.map(|(_, other)| other.clone()));
+        let mut found = Found::default();
+        if let Some(wanted) = Wanted::of(document) {
+            let mut others = self.near(&wanted, rule);
+            others.retain(|(_, other)| other.key() != document.key());
+            found = rule.found(&wanted, &others);
+            near.extend(others.into_iter().map(|(_, other)| other.clone()));
         }
         let mut decided = Decided {
             change: Change::Skipped,
             is_duplicate: !near.is_empty(),
+            found,
             deleted: Vec::new(),
         };
         if rule.on_match == OnMatch::Link || near.len() < rule.keep {
@@ -607,51 +764,37 @@ fn worst_of(mut near: Vec<Document>, document: &Document, rule: &Rule) -> Option
     Some(gone)
 }
 
-/// Asks a database what is near to a fingerprint, and compares with a look at all documents.
-pub(super) fn ask(
-    snapshot: &Snapshot,
-    model: &Model,
-    fingerprint: Fingerprint,
-    rule: &Rule,
-) -> Result<()> {
-    let query = Query::new(fingerprint).near(rule.near()).limit(1_000);
-    let answer = snapshot.query(&query)?;
-    let found = answer.iter().map(|found| (found.distance, &found.document));
-    let near = model.near(fingerprint, rule);
-    assert!(
-        found.clone().eq(near.iter().copied()),
-        "{query:?} finds {:?}, not {near:?}",
-        found.collect::<Vec<_>>()
-    );
-    assert_eq!(answer.total(), near.len() as u64, "{query:?}");
-    assert_eq!(snapshot.any_match(&query)?, !near.is_empty(), "{query:?}");
-    ask_for_nearest(snapshot, model, fingerprint, rule)
+/// Asks a database what is near, and compares with a look at all documents.
+fn ask(snapshot: &Snapshot, model: &Model, wanted: &Wanted, rule: &Rule) -> Result<()> {
+    let query = wanted.query(rule);
+    let near = model.near(wanted, rule);
+    let found = Found::from(&snapshot.query(&query)?);
+    assert_eq!(found, rule.found(wanted, &near), "{query:?}");
+    for query in [query.clone(), query.nearest(1)] {
+        assert_eq!(snapshot.any_match(&query)?, !near.is_empty(), "{query:?}");
+    }
+    ask_for_nearest(model, wanted, rule, |query| snapshot.query(query))
 }
 
 /// Asks for the nearest documents, at any distance and within that of the rule.
 fn ask_for_nearest(
-    snapshot: &Snapshot,
     model: &Model,
-    fingerprint: Fingerprint,
+    wanted: &Wanted,
     rule: &Rule,
+    mut answer: impl FnMut(&Query) -> Result<Matches>,
 ) -> Result<()> {
-    let anywhere = Rule {
-        max_distance: 64,
-        ..rule.clone()
-    };
-    let wanted = 1 + fingerprint.bits() as usize % 12;
-    for rule in [&anywhere, rule] {
-        let mut near = model.near(fingerprint, rule);
-        near.truncate(wanted);
-        let query = Query::new(fingerprint).near(rule.near()).nearest(wanted);
-        let answer = snapshot.query(&query)?;
-        let found = answer.iter().map(|found| (found.distance, &found.document));
-        assert!(
-            found.clone().eq(near.iter().copied()),
-            "{query:?} finds {:?}, not {near:?}",
-            found.collect::<Vec<_>>()
-        );
-        assert_eq!(answer.total(), near.len() as u64, "{query:?}");
+    let limit = 1 + wanted.fingerprint.bits() as usize % 12;
+    for max_distance in [64, rule.max_distance] {
+        let rule = Rule {
+            max_distance,
+            limit,
+            ..rule.clone()
+        };
+        let mut near = model.near(wanted, &rule);
+        near.truncate(limit);
+        let query = wanted.query(&rule).nearest(limit);
+        let found = Found::from(&answer(&query)?);
+        assert_eq!(found, rule.found(wanted, &near), "{query:?}");
     }
     Ok(())
 }
@@ -662,16 +805,10 @@ pub(super) fn ask_for_all(snapshot: &Snapshot, model: &Model, random: &mut Rando
         let key = format!("key {number}").into_bytes();
         assert_eq!(snapshot.get(&key)?.as_ref(), model.of_key(&key));
     }
-    let mut maker = Maker {
-        random: random.clone(),
-        ground: Ground::Memory,
-        clock: 200,
-        records: [0; 3],
-        is_held: false,
-    };
+    let mut maker = Maker::new(random.clone(), Ground::Memory, 200);
     for _ in 0..3 {
-        let (fingerprint, rule) = maker.question();
-        ask(snapshot, model, fingerprint, &rule)?;
+        let (wanted, rule) = maker.question();
+        ask(snapshot, model, &wanted, &rule)?;
     }
     *random = maker.random;
     Ok(())
@@ -971,10 +1108,10 @@ impl<H: Home> Runner<H> {
         Ok(())
     }
 
-    fn ask(&self, questions: &[(Fingerprint, Rule)]) -> Result<()> {
+    fn ask(&self, questions: &[(Wanted, Rule)]) -> Result<()> {
         let snapshot = self.database().snapshot()?;
-        for (fingerprint, rule) in questions {
-            ask(&snapshot, self.model(), *fingerprint, rule)?;
+        for (wanted, rule) in questions {
+            ask(&snapshot, self.model(), wanted, rule)?;
         }
         Ok(())
     }
@@ -986,7 +1123,7 @@ impl<H: Home> Runner<H> {
         };
         let content = Content::of_snapshot(&snapshot)?;
         assert!(model.is(&content), "a snapshot has changed: {content:?}");
-        Ok(())
+        ask_for_all(&snapshot, &model, &mut Random::new(model.written))
     }
 
     fn reopen(&mut self, writes: &[Write]) -> Result<()> {
@@ -1023,6 +1160,14 @@ fn write_all(database: &Database, model: &mut Model, writes: &[Write]) -> Result
         let expected = model.write(write);
         let answer = write_one(&mut txn, write)?;
         assert_eq!(answer, expected, "{write:?}");
+    }
+    // A transaction finds the nearest too.
+    let mut wanted = writes.iter().filter_map(|write| match write {
+        Write::PutIfNew(document, rule, _) => Some((Wanted::of(document)?, rule)),
+        _ => None,
+    });
+    if let Some((wanted, rule)) = wanted.next() {
+        ask_for_nearest(model, &wanted, rule, |query| txn.query(query))?;
     }
     Ok(txn)
 }
@@ -1123,24 +1268,43 @@ fn submit(writer: &Writer, write: &Write) -> Result<Asked> {
     })
 }
 
-/// Every answer of a history is that of a look at all documents, and what it leaves is whole.
+/// Puts documents that are far from all others. With so many fingerprints, a query probes and does not scan.
+fn put_far_documents() -> Operation {
+    let mut random = Random::new(5);
+    let mut writes = Vec::new();
+    for number in 0..600 {
+        let fingerprint = Fingerprint::from_bits(random.next());
+        let sketch = sketch(&mut random).filter(|_| number % 3 > 0);
+        let document = Document::new(format!("far {number}"), fingerprint).with_sketch(sketch);
+        writes.push(Write::Put(document.with_seen(200).with_scope("far")));
+    }
+    Operation::Commit(writes)
+}
+
+/// Runs the history of a seed. Every answer is that of a look at all documents, and what it leaves is whole.
+pub(super) fn play(home: impl Home, ground: Ground, seed: u64) -> Result<()> {
+    let mut runner = Runner::new(home, &Settings::for_tests())?;
+    if seed.is_multiple_of(3) {
+        runner.run(&put_far_documents())?;
+    }
+    for operation in &History::new(seed, 60, ground).operations {
+        runner.run(operation)?;
+    }
+    let mut random = Random::new(seed);
+    ask_for_all(&runner.database().snapshot()?, runner.model(), &mut random)?;
+    let content = Content::of(runner.database())?;
+    assert!(runner.model().is(&content), "{content:?}");
+    runner.let_go()?;
+    runner.ensure_sound("at the end")
+}
+
 #[test]
 fn histories_leave_what_the_model_says() -> Result<()> {
     const TEST: &str = "histories_leave_what_the_model_says";
     let first = seed_or(1);
     for seed in first..first + 20 {
         let _repeat = Repeat { seed, test: TEST };
-        let history = History::new(seed, 60, Ground::Memory);
-        let mut runner = Runner::new(Recorded::default(), &Settings::for_tests())?;
-        for operation in &history.operations {
-            runner.run(operation)?;
-        }
-        let mut random = Random::new(seed);
-        ask_for_all(&runner.database().snapshot()?, runner.model(), &mut random)?;
-        let content = Content::of(runner.database())?;
-        assert!(runner.model().is(&content), "{content:?}");
-        runner.let_go()?;
-        runner.ensure_sound("at the end")?;
+        play(Recorded::default(), Ground::Memory, seed)?;
     }
     Ok(())
 }

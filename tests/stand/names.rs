@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::cuts::{Commits, Unsynced};
 use super::history::{
-    Content, Ground, History, Home, Model, Operation, Repeat, Runner, SIZES, Write,
+    Content, Ground, History, Home, Model, Operation, Repeat, Runner, SIZES, Write, play,
 };
 use super::random::{Random, amount, seed_or};
 use super::seeded_crashes::examine;
@@ -345,6 +345,18 @@ fn cut_folder(seed: u64, cuts: usize) -> Result<usize> {
         examined += examine_folder(&moment, &models, created, &mut random, &what)?;
     }
     Ok(examined)
+}
+
+/// Compactions, other plans and backups change no answer.
+#[test]
+fn histories_in_a_folder_leave_what_the_model_says() -> Result<()> {
+    const TEST: &str = "histories_in_a_folder_leave_what_the_model_says";
+    let first = seed_or(1);
+    for seed in first..first + 12 {
+        let _repeat = Repeat { seed, test: TEST };
+        play(InFolder::new(), Ground::Folder, seed)?;
+    }
+    Ok(())
 }
 
 /// A file that is made beside the old one, and gets its name when it is whole: it may be there before its name is
