@@ -15,11 +15,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use simdb::{CreateOptions, Database, Error, OpenOptions, Scheme};
+use simdb::{CreateOptions, Database, Error, OpenOptions};
 
 use crate::support::{
-    Folder, LIMIT, Ran, TestResult, assert_sound, document, in_one_of_five_tries, insert_all, run,
-    run_with_input, simdb, spread, wait_until, within,
+    Folder, LIMIT, Ran, TestResult, assert_sound, document, external, in_one_of_five_tries,
+    insert_all, run, run_with_input, simdb, spread, wait_until, within,
 };
 
 /// An ingestion that waits for more input, and so has its database open.
@@ -104,7 +104,7 @@ pub(crate) fn socket_of(database: &Path) -> PathBuf {
 
 /// A database that this process has open, with some documents, and answers for.
 pub(crate) fn answering(folder: &Folder, name: &str) -> simdb::Result<Database> {
-    let options = CreateOptions::new().scheme(Scheme::External).serve(true);
+    let options = external().serve(true);
     let database = Database::create(folder.path(name), &options)?;
     insert_all(
         &database,
@@ -606,10 +606,7 @@ fn leave_at_work(database: &Path, arguments: &[&str]) -> TestResult {
 fn a_client_that_goes_away_ends_its_work_and_nothing_is_left() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .plan("4x16")
-        .serve(true);
+    let options = external().plan("4x16").serve(true);
     let documents =
         (0..200_000u64).map(|i| Ok(document(format!("the key of document {i}"), spread(i))));
     let database = Database::build(&path, &options, documents, 64 << 20)?;

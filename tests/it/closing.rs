@@ -4,10 +4,11 @@ use std::error::Error as _;
 use std::thread;
 use std::time::Duration;
 
-use simdb::{CreateOptions, Database, Error, OpenOptions, Policy, Query, Scheme, WriterOptions};
+use simdb::{Database, Error, OpenOptions, Policy, Query, WriterOptions};
 
 use crate::support::{
-    Folder, LIMIT, TestResult, assert_sound, document, go_on, insert_all, spread, tiny, within,
+    Folder, LIMIT, TestResult, assert_sound, document, external, go_on, insert_all, spread, tiny,
+    within,
 };
 
 fn is_closed<T>(answer: &simdb::Result<T>) -> bool {
@@ -170,7 +171,7 @@ fn three_hundred_processes_that_add_ten_documents_each_leave_a_small_file_of_few
     const DOCUMENTS: u64 = 10;
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let options = CreateOptions::new().scheme(Scheme::External);
+    let options = external();
     for process in 0..300 {
         let database = Database::open_or_create(&path, &options)?;
         insert_all(

@@ -5,10 +5,12 @@ use std::ops::ControlFlow;
 
 use simdb::{
     ClusterEvent, ClusterTotals, Clustering, CreateOptions, Database, DeletionEvent, Document,
-    Error, Fingerprint, Near, OpenOptions, Scheme, Snapshot, Survivor,
+    Error, Fingerprint, Near, OpenOptions, Snapshot, Survivor,
 };
 
-use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run, scattered};
+use crate::support::{
+    Folder, TestResult, assert_sound, document, external, insert_all, run, scattered,
+};
 
 /// The keys of the documents of a cluster with their distances, and that of its survivor.
 type Found = BTreeMap<String, BTreeMap<String, u32>>;
@@ -426,8 +428,7 @@ fn documents_that_change_meanwhile_stay() -> TestResult {
 fn the_commands_print_clusters_and_what_they_delete() -> TestResult {
     let folder = Folder::in_memory()?;
     let path = folder.path("d.simdb");
-    let options = CreateOptions::new().scheme(Scheme::External);
-    let database = Database::create(&path, &options)?;
+    let database = Database::create(&path, &external())?;
     let all = [
         ("a", 7, 1),
         ("b", 6, 9),

@@ -5,13 +5,13 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use simdb::{
-    Cache, CreateOptions, Database, Document, Error, Fingerprint, Near, OpenOptions, Query, Scheme,
-    Sketch, SketchSize,
+    Cache, CreateOptions, Database, Document, Error, Fingerprint, Near, OpenOptions, Query, Sketch,
+    SketchSize,
 };
 
 use crate::support::{
-    Folder, TestResult, assert_sound, document, go_on, going_on, insert_all, listed, numbered, run,
-    simdb, spread, tiny,
+    Folder, TestResult, assert_sound, document, external, go_on, going_on, insert_all, listed,
+    numbered, run, simdb, spread, tiny,
 };
 
 /// Every third has a scope.
@@ -111,9 +111,7 @@ fn assert_exact(database: &Database, documents: &[Document]) -> TestResult {
 fn compaction_with_another_plan_keeps_every_document_and_every_answer() -> TestResult {
     let folder = Folder::new()?;
     // More documents than may be recent, so the copies have levels.
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .recent_documents(5_000);
+    let options = external().recent_documents(5_000);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     half_deleted(&database, 20_000)?;
     let mut documents = all(&database)?;
@@ -450,7 +448,7 @@ fn a_bad_dump_is_refused_with_its_line_and_leaves_nothing() -> TestResult {
 #[test]
 fn a_database_built_at_once_answers_as_one_of_insertions() -> TestResult {
     let folder = Folder::new()?;
-    let options = CreateOptions::new().scheme(Scheme::External).tiny_blocks();
+    let options = external().tiny_blocks();
     for (documents, memory) in [(0, 1 << 20), (1, 1), (3_000, 1 << 20), (3_000, 10_000)] {
         let path = folder.path(&format!("{documents}-{memory}.simdb"));
         let built = Database::build(

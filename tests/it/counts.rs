@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 use std::slice;
 
 use serde_json::json;
-use simdb::{
-    CreateOptions, Database, Document, Error, ErrorKind, Fingerprint, Near, OnMatch, Policy, Scheme,
-};
+use simdb::{Database, Document, Error, ErrorKind, Fingerprint, Near, OnMatch, Policy};
 
 use crate::support::random::{Random, seed_or};
 use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run, spread};
@@ -606,8 +604,7 @@ fn a_sentence_that_stays_keeps_its_count() -> TestResult {
 fn counts_of_zero_take_hardly_any_room() -> TestResult {
     let folder = Folder::new()?;
     let bytes = |name: &str, repeats: u64| -> Result<u64, Box<dyn std::error::Error>> {
-        let options = CreateOptions::new().scheme(Scheme::External);
-        let database = Database::create(folder.path(name), &options)?;
+        let database = folder.database(name)?;
         let documents = (0..20_000).map(|i| document(format!("key {i}"), spread(i)));
         insert_all(&database, documents.map(|it| it.with_repeats(repeats)))?;
         database.compact(crate::support::go_on)?;

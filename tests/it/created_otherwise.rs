@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use simdb::{CreateOptions, Database, Error, Scheme, SketchSize};
 
-use crate::support::{Folder, TestResult, bundled, run};
+use crate::support::{Folder, TestResult, bundled, external, run};
 
 #[test]
 fn what_is_set_and_stored_otherwise_is_refused_by_name() -> TestResult {
@@ -155,7 +155,7 @@ fn touching_is_refused_where_nothing_is_skipped() -> TestResult {
 #[test]
 fn the_plan_is_that_of_the_tables_there_are_now() -> TestResult {
     let folder = Folder::new()?;
-    let options = |plan: &str| CreateOptions::new().scheme(Scheme::External).plan(plan);
+    let options = |plan: &str| external().plan(plan);
     let database = Database::create(folder.path("d.simdb"), &options("4x16"))?;
     database.ensure_created_with(&options("4x16"))?;
     database.compact_with_plan("3x21", |_, _| ControlFlow::Continue(()))?;

@@ -2,17 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use simdb::{CreateOptions, Database, Scheme};
+use simdb::Database;
 
-use crate::support::{Folder, TestResult, document, insert_all, spread};
+use crate::support::{Folder, TestResult, document, external, insert_all, spread};
 
 /// The largest groups, and other documents, in many commits. Some of a group have a scope, and some are deleted.
 fn database(folder: &Folder) -> simdb::Result<Database> {
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .plan("4x16")
-        .recent_documents(200)
-        .tiny_blocks();
+    let options = external().plan("4x16").recent_documents(200).tiny_blocks();
     let database = Database::create(folder.path("d.simdb"), &options)?;
     for part in 0..4 {
         let group = |size: u64, bits: u64| {
@@ -84,7 +80,7 @@ fn the_largest_groups_are_found_by_reading_all_or_the_directories() -> TestResul
 #[test]
 fn the_fullest_prefix_is_named_with_the_bits_that_its_fingerprints_share() -> TestResult {
     let folder = Folder::new()?;
-    let options = CreateOptions::new().scheme(Scheme::External).plan("4x16");
+    let options = external().plan("4x16");
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let stored: Vec<u64> = (0..4_000)
         .map(|i| {

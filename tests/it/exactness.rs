@@ -1,11 +1,11 @@
 //! No match is missed and none is false. The answers of the whole path from the query to the matches are
 //! compared with enumeration and with a linear scan.
 
-use simdb::{Cache, CreateOptions, Database, Fingerprint, OpenOptions, Query, Scheme, Snapshot};
+use simdb::{Cache, Database, Fingerprint, OpenOptions, Query, Snapshot};
 
 use crate::support::{
-    Folder, TestResult, assert_sound, bundled, document, fingerprints, go_on, insert_all, rows,
-    scattered,
+    Folder, TestResult, assert_sound, bundled, document, external, fingerprints, go_on, insert_all,
+    rows, scattered,
 };
 
 /// Every word with at most three bits set: 1 + 64 + 2,016 + 41,664.
@@ -36,10 +36,7 @@ fn one_stored_fingerprint_is_found_from_every_query_within_three_bits_under_ever
     let differences = differences_up_to_three_bits();
     assert_eq!(differences.len(), 43_745);
     for plan in PLANS {
-        let options = CreateOptions::new()
-            .scheme(Scheme::External)
-            .plan(plan)
-            .recent_documents(2_000);
+        let options = external().plan(plan).recent_documents(2_000);
         let database = Database::create(folder.path(plan), &options)?;
         insert_all(&database, [document("it", stored)])?;
         // Other fingerprints, far from the first. With them, probes cost less than a scan.
@@ -108,10 +105,7 @@ fn every_plan_gives_the_counts_of_a_linear_scan_at_every_distance() -> TestResul
     let stored: Vec<u64> = uniform.chain(crowded).chain(clustered).collect();
     let asked: Vec<u64> = (0..40).map(|i| stored[i * 500] ^ (1 << i) ^ 3).collect();
     for plan in PLANS {
-        let options = CreateOptions::new()
-            .scheme(Scheme::External)
-            .plan(plan)
-            .recent_documents(3_000);
+        let options = external().plan(plan).recent_documents(3_000);
         let mut database = Database::create(folder.path(plan), &options)?;
         for (batch, bits) in stored.chunks(1_000).enumerate() {
             insert_all(

@@ -19,13 +19,13 @@ use std::time::{Duration, Instant};
 
 use simdb::ingest::{Ingest, ReadOptions, Records};
 use simdb::{
-    Client, ClientOptions, Clustering, CreateOptions, Database, Document, Error, Expiry,
-    Fingerprint, Holder, OpenOptions, Policy, Query, Scheme, Snapshot, TrySubmit, WriterOptions,
+    Client, ClientOptions, Clustering, Database, Document, Error, Expiry, Fingerprint, Holder,
+    OpenOptions, Policy, Query, Scheme, Snapshot, TrySubmit, WriterOptions,
 };
 
 use crate::support::{
-    Folder, LIMIT, TestResult, assert_sound, document, go_on, insert_all, run, spread, wait_until,
-    within,
+    Folder, LIMIT, TestResult, assert_sound, document, external, go_on, insert_all, run, spread,
+    wait_until, within,
 };
 
 /// So long a call of a child may take, and so long a child may live. Much longer than either does on a busy machine:
@@ -122,10 +122,6 @@ fn refused<T>(call: impl FnOnce() -> simdb::Result<T>) {
     let answer = call().map(drop);
     assert!(matches!(answer, Err(Error::Forked)), "{answer:?}");
     assert!(begun.elapsed() < CALL, "{:?}", begun.elapsed());
-}
-
-fn external() -> CreateOptions {
-    CreateOptions::new().scheme(Scheme::External)
 }
 
 /// The keys of all documents.

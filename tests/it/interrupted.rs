@@ -4,9 +4,9 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use simdb::{CreateOptions, Database, Error, Near, Scheme};
+use simdb::{Database, Error, Near};
 
-use crate::support::{Folder, TestResult, assert_sound, document, insert_all};
+use crate::support::{Folder, TestResult, assert_sound, document, external, insert_all};
 
 /// Progress that breaks after some calls.
 fn after(calls: u64) -> impl FnMut(u64, u64) -> ControlFlow<()> {
@@ -86,7 +86,7 @@ fn an_interrupted_copy_leaves_the_file_as_it_was_and_nothing_beside_it() -> Test
 #[test]
 fn an_interrupted_build_leaves_nothing_whatever_it_was_doing() -> TestResult {
     let folder = Folder::new()?;
-    let options = CreateOptions::new().scheme(Scheme::External).tiny_blocks();
+    let options = external().tiny_blocks();
     let documents = || (0..500).map(|i| Ok(document(i.to_string(), i << 40)));
     let (mut calls, mut last) = (0, (0, 0));
     let built = Database::build_with(

@@ -18,12 +18,11 @@ use std::time::{Duration, Instant};
 
 use simdb::ingest::{Fingerprinting, InputFormat, ReadOptions, Record, Records};
 use simdb::{
-    CreateOptions, Database, Document, Expiry, Fingerprint, Policy, Query, Scheme, Writer,
-    WriterOptions,
+    Database, Document, Expiry, Fingerprint, Policy, Query, Scheme, Writer, WriterOptions,
 };
 
 use crate::support::random::{chosen_amount, seed_or};
-use crate::support::{Folder, LIMIT, assert_sound, go_on, tiny, within};
+use crate::support::{Folder, LIMIT, assert_sound, external, go_on, tiny, within};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -452,10 +451,7 @@ fn kill_all(
         .map(|number| format!("r {number}\t{}\n", of_record(number)))
         .collect();
     let input = folder.file(&format!("{name}.tsv"), lines)?.canonicalize()?;
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .recent_documents(8)
-        .tiny_blocks();
+    let options = external().recent_documents(8).tiny_blocks();
     drop(Database::create(&path, &options)?);
     let mut stored = Stored::default();
     let mut counts = Counts::default();

@@ -4,11 +4,11 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use simdb::{CreateOptions, Database, Fingerprint, OpenOptions, Policy, Query, Scheme, Snapshot};
+use simdb::{Database, Fingerprint, OpenOptions, Policy, Query, Snapshot};
 
 use crate::support::{
-    Folder, TestResult, assert_sound, document, go_on, in_one_of_five_tries, insert_all, listed,
-    spread, tiny, wait_until,
+    Folder, TestResult, assert_sound, document, external, go_on, in_one_of_five_tries, insert_all,
+    listed, spread, tiny, wait_until,
 };
 
 /// How deep a row is pushed before its next change.
@@ -160,9 +160,7 @@ fn documents_replaced_ten_times_over_take_little_more_than_fresh_ones() -> TestR
     const DOCUMENTS: u64 = 60_000;
     let folder = Folder::in_memory()?;
     let create = |name: &str| {
-        let options = CreateOptions::new()
-            .scheme(Scheme::External)
-            .recent_documents(2_500);
+        let options = external().recent_documents(2_500);
         Database::create(folder.path(name), &options)
     };
     let fresh = create("fresh.simdb")?;
@@ -195,9 +193,7 @@ fn documents_replaced_ten_times_over_take_little_more_than_fresh_ones() -> TestR
 #[test]
 fn few_documents_replaced_ten_times_over_do_not_fill_the_log() -> TestResult {
     let folder = Folder::in_memory()?;
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .recent_documents(100_000);
+    let options = external().recent_documents(100_000);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     for round in 0..=10 {
         generation(&database, 20_000, round)?;
@@ -222,9 +218,7 @@ fn few_documents_replaced_ten_times_over_do_not_fill_the_log() -> TestResult {
 #[test]
 fn the_log_does_not_grow_with_changes_that_cancel_out() -> TestResult {
     let folder = Folder::in_memory()?;
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .recent_documents(1_500);
+    let options = external().recent_documents(1_500);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let mut sizes = Vec::new();
     for round in 0..20 {
@@ -268,9 +262,7 @@ fn in_turn(
 fn a_hot_fingerprint_costs_what_others_cost() -> TestResult {
     const HOT: u64 = 60_000;
     let folder = Folder::in_memory()?;
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .recent_documents(2_500);
+    let options = external().recent_documents(2_500);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let hot = 0xffff_0000_ffff_0000;
     for first in (0..HOT).step_by(1_000) {
@@ -357,9 +349,7 @@ fn a_reopened_database_goes_on_merging_where_it_was() -> TestResult {
 #[test]
 fn recent_documents_are_merged_in_a_pause() -> TestResult {
     let folder = Folder::in_memory()?;
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .recent_documents(1_000);
+    let options = external().recent_documents(1_000);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let begun = Instant::now();
     insert_all(

@@ -1,16 +1,15 @@
 //! The bounds of options and arguments: values at a bound and beyond it.
 
-use simdb::{Cache, CreateOptions, Database, Fingerprint, OpenOptions, Query, Scheme};
+use simdb::{Cache, CreateOptions, Database, Fingerprint, OpenOptions, Query};
 
-use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run};
+use crate::support::{Folder, TestResult, assert_sound, document, external, insert_all, run};
 
 /// The memory for a cache as large as possible was allocated at once, after a sum that was too large for
 /// its type. With as many recent documents as possible, a merge was always due, and commits did not end.
 #[test]
 fn options_as_large_as_possible_are_taken() -> TestResult {
     let folder = Folder::new()?;
-    let options = CreateOptions::new().scheme(Scheme::External);
-    let options = options
+    let options = external()
         .cache(Cache::Bytes(usize::MAX))
         .recent_documents(usize::MAX);
     let database = Database::create(folder.path("d.simdb"), &options)?;

@@ -1,17 +1,14 @@
 //! The memory of the cache: what it may take, what it takes, and what it would need.
 
 use simdb::inspect::Statistics;
-use simdb::{Cache, CreateOptions, Database, OpenOptions, Query, Scheme};
+use simdb::{Cache, Database, OpenOptions, Query};
 
-use crate::support::{Folder, TestResult, document, go_on, insert_all, run, spread};
+use crate::support::{Folder, TestResult, document, external, go_on, insert_all, run, spread};
 
 const DOCUMENTS: u64 = 30_000;
 
 fn create(folder: &Folder, name: &str) -> simdb::Result<Database> {
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .plan("4x16")
-        .recent_documents(1_000);
+    let options = external().plan("4x16").recent_documents(1_000);
     let database = Database::create(folder.path(name), &options.cache(Cache::Bytes(64 << 20)))?;
     insert_all(
         &database,

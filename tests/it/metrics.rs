@@ -5,11 +5,9 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use simdb::inspect::Metrics;
-use simdb::{
-    CreateOptions, Database, Expiry, Fingerprint, OpenOptions, Policy, Query, Scheme, WriterOptions,
-};
+use simdb::{Database, Expiry, Fingerprint, OpenOptions, Policy, Query, WriterOptions};
 
-use crate::support::{Folder, TestResult, document, insert_all, spread, wait_until};
+use crate::support::{Folder, TestResult, document, external, insert_all, spread, wait_until};
 
 /// Fingerprints that are spread evenly.
 fn bits(number: u64) -> u64 {
@@ -96,10 +94,7 @@ fn documents_verdicts_and_commits_are_counted_when_they_are_committed() -> TestR
 #[test]
 fn queries_merges_and_the_cache_are_counted() -> TestResult {
     let folder = Folder::new()?;
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .plan("4x16")
-        .recent_documents(1_000);
+    let options = external().plan("4x16").recent_documents(1_000);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     insert_all(
         &database,
@@ -523,7 +518,7 @@ fn the_text_for_prometheus_is_valid_and_says_what_the_metrics_say() -> TestResul
 fn a_compaction_leaves_in_memory_what_was_there() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let options = CreateOptions::new().scheme(Scheme::External).plan("4x16");
+    let options = external().plan("4x16");
     let documents = (0..200_000).map(|number| Ok(document(number.to_string(), bits(number))));
     drop(Database::build(&path, &options, documents, 64 << 20)?);
     let blocks_read_by_queries = |database: &Database| -> simdb::Result<u64> {

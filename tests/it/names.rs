@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use simdb::{CreateOptions, Database, Document, Error, OpenOptions, Scheme};
+use simdb::{Database, Document, Error, OpenOptions};
 
 use crate::support::{
-    Folder, TestResult, assert_sound, document, go_on, going_on, insert_all, run, spread, tiny,
+    Folder, TestResult, assert_sound, document, external, go_on, going_on, insert_all, run, spread,
+    tiny,
 };
 
 fn documents(numbers: std::ops::Range<u64>) -> impl Iterator<Item = simdb::Result<Document>> {
@@ -81,10 +82,7 @@ fn go_elsewhere(folder: &Path) -> TestResult {
     let here = || std::env::set_current_dir(folder.join("here")).expect("the directory is there");
     let there = || std::env::set_current_dir(folder.join("there")).expect("the directory is there");
     here();
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .recent_documents(8)
-        .tiny_blocks();
+    let options = external().recent_documents(8).tiny_blocks();
     let database = Database::create("sub/d.simdb", &options)?;
     there();
     insert_much(&database, 0..300)?;

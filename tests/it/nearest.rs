@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use simdb::{
-    CreateOptions, Database, Document, Fingerprint, Matches, Near, Order, Query, Scheme, Sketch,
-    SketchSize,
-};
+use simdb::{Database, Document, Fingerprint, Matches, Near, Order, Query, Sketch, SketchSize};
 
 use crate::support::random::Random;
 use crate::support::{
-    Folder, TestResult, assert_sound, document, insert_all, jaccard, listed, run, spread,
+    Folder, TestResult, assert_sound, document, external, insert_all, jaccard, listed, run, spread,
 };
 
 /// Plans of several families.
@@ -82,8 +79,7 @@ fn several_levels(
     plan: &str,
     documents: u64,
 ) -> Result<(Database, Twin), Box<dyn std::error::Error>> {
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
+    let options = external()
         .sketch_size(SketchSize::Bytes16)
         .min_similarity(0.9)
         .plan(plan)

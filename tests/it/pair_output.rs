@@ -6,17 +6,16 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use simdb::{CreateOptions, Database, Scheme, SketchSize};
+use simdb::{Database, Scheme, SketchSize};
 
 use crate::support::{
-    Folder, Ran, TestResult, document, in_one_of_five_tries, insert_all, run, scattered, simdb,
+    Folder, Ran, TestResult, document, external, in_one_of_five_tries, insert_all, run, scattered,
+    simdb,
 };
 
 /// A database with many pairs and groups, in many small parts.
 fn database(folder: &Folder, name: &str, count: u64) -> TestResult {
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .max_distance(3);
+    let options = external().max_distance(3);
     let database = Database::create(folder.path(name), &options)?;
     let bits = |i: u64| {
         (0..i % 4).fold(scattered(i / 16), |bits, j| {
@@ -449,7 +448,7 @@ fn pairs_are_never_written_over_what_they_are_of() -> TestResult {
 #[test]
 fn a_question_without_an_answer_changes_no_file() -> TestResult {
     let folder = Folder::new()?;
-    let options = CreateOptions::new().scheme(Scheme::External);
+    let options = external();
     let without = options.clone().sketch_size(SketchSize::None);
     for (name, options) in [
         ("d.simdb", &without),
@@ -482,10 +481,7 @@ fn a_question_without_an_answer_changes_no_file() -> TestResult {
 #[test]
 fn the_longest_key_of_an_input_is_in_its_pair() -> TestResult {
     let folder = Folder::new()?;
-    let options = CreateOptions::new().scheme(Scheme::External);
-    let database = Database::create(folder.path("d.simdb"), &options)?;
-    insert_all(&database, [document("d", 7)])?;
-    drop(database);
+    insert_all(&folder.database("d.simdb")?, [document("d", 7)])?;
     let keys = [1, 8, 4_088, 4_089, 4_096].map(|length| "k".repeat(length));
     let lines: String = keys
         .iter()

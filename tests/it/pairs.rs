@@ -6,12 +6,12 @@ use std::path::Path;
 
 use simdb::{
     Clustering, CreateOptions, Database, Document, Error, Fingerprint, Near, OpenOptions,
-    PairEvent, PairPosition, Pairs, Scheme, Sketch, SketchSize, Snapshot,
+    PairEvent, PairPosition, Pairs, Sketch, SketchSize, Snapshot,
 };
 
 use crate::support::{
-    Folder, TestResult, bundled, document, fingerprints, insert_all, jaccard, real_data, rows, run,
-    scattered,
+    Folder, TestResult, bundled, document, external, fingerprints, insert_all, jaccard, real_data,
+    rows, run, scattered,
 };
 
 /// Two keys and their distance.
@@ -136,7 +136,7 @@ fn fill(database: &Database, bits: &[u64]) -> simdb::Result<Vec<Document>> {
 }
 
 fn database(path: &Path, plan: &str) -> simdb::Result<Database> {
-    let options = CreateOptions::new().scheme(Scheme::External).plan(plan);
+    let options = external().plan(plan);
     Database::create(path, &options.recent_documents(40).tiny_blocks())
 }
 
@@ -770,9 +770,7 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
 fn the_pairs_of_a_million_real_fingerprints_are_all_found() -> TestResult {
     let data = real_data()?;
     let folder = Folder::in_memory()?;
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .sketch_size(SketchSize::None);
+    let options = external().sketch_size(SketchSize::None);
     let stored = fingerprints(&data.join("fp-real/fp.u64le"))?;
     let documents = stored
         .iter()
@@ -933,9 +931,7 @@ fn sketches_of_other_sizes_are_not_compared() -> TestResult {
 #[test]
 fn the_least_similarity_is_that_of_the_database_unless_another_is_asked_for() -> TestResult {
     let folder = Folder::in_memory()?;
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .sketch_size(SketchSize::Bytes16);
+    let options = external().sketch_size(SketchSize::Bytes16);
     let database = Database::create(folder.path("d.simdb"), &options.clone().min_similarity(0.7))?;
     let sketch = |byte: u8| Sketch::new(&[byte; 16], 9).ok();
     let of = |key: &str, byte: Option<u8>| document(key, 7).with_sketch(byte.and_then(sketch));
@@ -1000,9 +996,7 @@ fn the_least_similarity_is_that_of_the_database_unless_another_is_asked_for() ->
 #[test]
 fn large_groups_of_several_fingerprints_are_listed_one_after_the_other() -> TestResult {
     let folder = Folder::in_memory()?;
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .sketch_size(SketchSize::Bytes16);
+    let options = external().sketch_size(SketchSize::Bytes16);
     let bits = |i: u64| [0b0, 0b1, 0b11, 0b111, u64::MAX][(i % 5) as usize];
     let sketch = |i: u64| Sketch::new(&[(i % 10 / 5) as u8 + 1; 16], 9).ok();
     let documents = (0..90_000u64).map(|i| {

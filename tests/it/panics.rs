@@ -8,9 +8,11 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-use simdb::{CreateOptions, Database, Scheme};
+use simdb::Database;
 
-use crate::support::{Folder, TestResult, assert_sound, go_on, going_on, insert_all, numbered};
+use crate::support::{
+    Folder, TestResult, assert_sound, external, go_on, going_on, insert_all, numbered,
+};
 
 /// Runs an operation that has to panic with the word "mine". The hook of the process has to hear of it.
 #[track_caller]
@@ -71,7 +73,7 @@ fn a_panic_of_the_documents_reaches_the_caller_and_leaves_nothing() -> TestResul
                 Ok(numbered(i))
             }
         });
-        let options = CreateOptions::new().scheme(Scheme::External).tiny_blocks();
+        let options = external().tiny_blocks();
         assert_reaches_the_caller(|| {
             Database::build(folder.path("d.simdb"), &options, documents, 1_000)
         });
@@ -82,7 +84,7 @@ fn a_panic_of_the_documents_reaches_the_caller_and_leaves_nothing() -> TestResul
         );
     }
     let documents = (0..400).map(|i| Ok(numbered(i)));
-    let options = CreateOptions::new().scheme(Scheme::External);
+    let options = external();
     assert_sound(&Database::build(
         folder.path("d.simdb"),
         &options,

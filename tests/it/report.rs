@@ -7,9 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use simdb::{CreateOptions, Database, Scheme, Sketch, SketchSize};
+use simdb::{Database, Sketch, SketchSize};
 
-use crate::support::{Folder, Ran, TestResult, bundled, document, insert_all, run, scattered};
+use crate::support::{
+    Folder, Ran, TestResult, bundled, document, external, insert_all, run, scattered,
+};
 #[cfg(unix)]
 use crate::support::{run_with_input, simdb};
 
@@ -526,10 +528,7 @@ fn the_name_of_a_database_does_no_harm() -> TestResult {
 fn standard_input_is_read_for_a_database_in_use() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .max_distance(3)
-        .serve(true);
+    let options = external().max_distance(3).serve(true);
     let database = Database::create(&path, &options)?;
     insert_all(&database, [document("a", 0b1), document("b", 0b11)])?;
     let report = |texts: &str, input: &[u8]| {
@@ -599,8 +598,7 @@ fn an_empty_database_has_a_report() -> TestResult {
 fn documents_without_sketches_are_near_by_their_distance_alone() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
+    let options = external()
         .sketch_size(SketchSize::Bytes16)
         .max_distance(3)
         .min_similarity(0.7);

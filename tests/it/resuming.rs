@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use simdb::ingest::{Event, Ingest, Ingested, InputFormat, ReadOptions, Records, Reread, Resumed};
-use simdb::{CreateOptions, Database, OpenOptions, Policy, Scheme};
+use simdb::{Database, OpenOptions, Policy};
 
 use crate::support::random::Random;
 use crate::support::{
-    Folder, Ran, TestResult, assert_sound, gzip, run, run_with_input, simdb, spread,
+    Folder, Ran, TestResult, assert_sound, external, gzip, run, run_with_input, simdb, spread,
 };
 
 /// JSON records with fingerprints of which many are near each other, some bad ones between them. With ranks, some
@@ -898,7 +898,7 @@ fn an_input_that_cannot_be_read_again_just_now_keeps_what_is_known_of_it() -> Te
         (Reread::Ended, InputFormat::Tsv, true),
     ] {
         let path = folder.path(&format!("{reread:?}-{is_there}.simdb"));
-        let database = Database::create(&path, &CreateOptions::new().scheme(Scheme::External))?;
+        let database = Database::create(&path, &external())?;
         let jsonl = InputFormat::Jsonl;
         let first = ingest(&database, &[&other, &input], jsonl, Reread::Nothing, true)?;
         assert_eq!((first.now.documents, first.now.duplicates), (3, 1));
@@ -966,8 +966,7 @@ fn ingestions_of_one_input_at_once_leave_what_one_leaves() -> TestResult {
     let mut left = Vec::new();
     for threads in [1, 3] {
         let path = folder.path(&format!("{threads}.simdb"));
-        let options = CreateOptions::new().scheme(Scheme::External);
-        let database = Database::create(&path, &options)?;
+        let database = Database::create(&path, &external())?;
         let ingest = || -> simdb::Result<Ingested> {
             let records = Records::open([&input], ReadOptions::new())?;
             let ingest = Ingest::new(&database).policy(policy.clone()).batch(100);

@@ -13,14 +13,13 @@ use redb::{
     ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
 };
 use simdb::{
-    CreateOptions, Database, Document, Expiry, Fingerprint, Near, OpenOptions, Query, Scheme,
-    Sketch, SketchSize,
+    Database, Document, Expiry, Fingerprint, Near, OpenOptions, Query, Sketch, SketchSize,
 };
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::support::{
-    Folder, TestResult, bundled, fingerprints, go_on, insert_all, leave_log, listed, run, spread,
-    tiny,
+    Folder, TestResult, bundled, external, fingerprints, go_on, insert_all, leave_log, listed, run,
+    spread, tiny,
 };
 
 /// What the state record says of a set.
@@ -823,11 +822,7 @@ fn some_fingerprints() -> std::io::Result<Vec<u64>> {
 
 /// Inserts, replaces, deletes and expires documents, so that there are levels, a log and marks.
 fn fill(path: &Path, plan: &str, stored: &[u64]) -> Result<Database, Box<dyn std::error::Error>> {
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .plan(plan)
-        .recent_documents(40)
-        .tiny_blocks();
+    let options = external().plan(plan).recent_documents(40).tiny_blocks();
     let database = Database::create(path, &options.sketch_size(SketchSize::Bytes32))?;
     for part in 0..20 {
         insert_all(
@@ -929,7 +924,7 @@ fn tables_hold_all_rows_of(documents: u64) -> TestResult {
     let path = folder.path("d.simdb");
     let document = |i: u64| Document::new(i.to_le_bytes(), Fingerprint::from_bits(spread(i)));
     let all: BTreeSet<u64> = (0..documents).map(spread).collect();
-    let options = CreateOptions::new().scheme(Scheme::External);
+    let options = external();
     // What a machine with little memory takes by default. A larger one would keep more out of the levels.
     let created = options.clone().recent_documents(250_000);
     let database = Database::create(&path, &created)?;
@@ -986,9 +981,7 @@ fn the_tables_in_the_file_hold_the_rows_of_700_000_documents() -> TestResult {
 fn it_finds_the_same_in_blocks_of_full_size() -> TestResult {
     let folder = Folder::in_memory()?;
     let path = folder.path("d.simdb");
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .recent_documents(3_000);
+    let options = external().recent_documents(3_000);
     let database = Database::create(&path, &options)?;
     for first in (0..40_000).step_by(2_000) {
         let documents = first..first + 2_000;

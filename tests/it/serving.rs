@@ -16,21 +16,17 @@ use std::time::{Duration, Instant};
 
 use simdb::{
     Change, Client, ClientOptions, CreateOptions, Database, Document, Error, ErrorKind, Expiry,
-    Fingerprint, Near, OnMatch, OpenOptions, Policy, Query, Scheme, Sketch, SketchSize,
+    Fingerprint, Near, OnMatch, OpenOptions, Policy, Query, Sketch, SketchSize,
 };
 
 use crate::support::random::{Random, amount, seed_or};
 use crate::support::{
-    Folder, LIMIT, Ran, TestResult, assert_sound, document, insert_all, run, run_with_input, simdb,
-    spread, wait_until, within,
+    Folder, LIMIT, Ran, TestResult, assert_sound, document, external, insert_all, run,
+    run_with_input, simdb, spread, wait_until, within,
 };
 
 /// So long clients wait in vain in a test that is about waiting in vain.
 const SHORT: Duration = Duration::from_millis(300);
-
-fn external() -> CreateOptions {
-    CreateOptions::new().scheme(Scheme::External)
-}
 
 fn patient() -> ClientOptions {
     ClientOptions::new().timeout(LIMIT)

@@ -5,7 +5,9 @@ use simdb::{
     Query, Scheme, Sketch, SketchSize,
 };
 
-use crate::support::{Folder, TestResult, assert_sound, bundled, document, insert_all, run};
+use crate::support::{
+    Folder, TestResult, assert_sound, bundled, document, external, insert_all, run,
+};
 
 /// A document whose sketch differs in `differing` of 128 samples from that with 0.
 fn like(key: &str, bits: u64, differing: usize) -> simdb::Result<Document> {
@@ -16,9 +18,7 @@ fn like(key: &str, bits: u64, differing: usize) -> simdb::Result<Document> {
 
 /// Four documents: near and alike, near and unlike, farther and the same, near without a sketch.
 fn four(folder: &Folder) -> Result<Database, Box<dyn std::error::Error>> {
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .sketch_size(SketchSize::Bytes16);
+    let options = external().sketch_size(SketchSize::Bytes16);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let unsketched = document("unsketched", 0b1);
     insert_all(
@@ -181,9 +181,7 @@ fn a_similarity_cannot_be_asked_for_without_sketches() -> TestResult {
 #[test]
 fn beyond_the_limit_a_total_is_counted_up_to_128() -> TestResult {
     let folder = Folder::new()?;
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .sketch_size(SketchSize::Bytes16);
+    let options = external().sketch_size(SketchSize::Bytes16);
     let database = Database::create(folder.path("d.simdb"), &options.min_similarity(0.7))?;
     let documents = (0..300).map(|i| like(&i.to_string(), 7, if i % 2 == 0 { 0 } else { 64 }));
     insert_all(&database, documents.collect::<simdb::Result<Vec<_>>>()?)?;

@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 use simdb::{
-    CreateOptions, Database, Document, Fingerprinter, Matches, Near, Order, Policy, Query, Scheme,
-    Sketch, SketchSize,
+    Database, Document, Fingerprinter, Matches, Near, Order, Policy, Query, Scheme, Sketch,
+    SketchSize,
 };
 
-use crate::support::{Folder, TestResult, document, go_on, insert_all, jaccard};
+use crate::support::{Folder, TestResult, document, external, go_on, insert_all, jaccard};
 
 const SIZES: [SketchSize; 2] = [SketchSize::Bytes16, SketchSize::Bytes32];
 
@@ -52,9 +52,7 @@ fn documents() -> impl Strategy<Value = Vec<Document>> {
 }
 
 fn database_of(folder: &Folder, documents: &[Document]) -> simdb::Result<Database> {
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .sketch_size(SketchSize::Bytes16);
+    let options = external().sketch_size(SketchSize::Bytes16);
     let database = Database::create(
         folder.path("d.simdb"),
         &options.recent_documents(8).tiny_blocks(),

@@ -7,11 +7,11 @@ use std::ops::ControlFlow;
 
 use serde_json::json;
 use simdb::{
-    CreateOptions, Database, Document, Error, Near, Policy, Query, Scheme, Sketch, SketchSize,
+    CreateOptions, Database, Document, Error, Near, Policy, Query, Sketch, SketchSize,
     WriterOptions,
 };
 
-use crate::support::{Folder, TestResult, document, insert_all, run};
+use crate::support::{Folder, TestResult, document, external, insert_all, run};
 
 const TEXT: &str =
     "The ferry to the island leaves at six in the morning and takes two hours, except in winter.";
@@ -90,9 +90,7 @@ fn a_document_that_nothing_is_missing_of_is_stored() -> TestResult {
     let folder = Folder::new()?;
     let texts = Database::create(folder.path("t.simdb"), &CreateOptions::new())?;
     insert_all(&texts, [Document::new("too short", None)])?;
-    let ready = CreateOptions::new()
-        .scheme(Scheme::External)
-        .sketch_size(SketchSize::Bytes16);
+    let ready = external().sketch_size(SketchSize::Bytes16);
     let sketched = document("sketched", 1).with_sketch(Sketch::new(&[7; 16], 9)?);
     insert_all(
         &Database::create(folder.path("r.simdb"), &ready)?,

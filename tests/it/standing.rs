@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
-use simdb::{CreateOptions, Database, Document, Error, OpenOptions, Scheme, Sketch, SketchSize};
+use simdb::{Database, Document, Error, OpenOptions, Sketch, SketchSize};
 
 use crate::support::{
-    Folder, Ran, TestResult, document, insert_all, run_with_input, simdb, spread,
+    Folder, Ran, TestResult, document, external, insert_all, run_with_input, simdb, spread,
 };
 
 /// 200 documents, some with equal and near fingerprints. `other` is the payload of the last one.
@@ -24,10 +24,7 @@ fn documents(other: &str) -> Vec<Document> {
 }
 
 fn database(path: &Path, other: &str) -> TestResult {
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .sketch_size(SketchSize::Bytes16)
-        .created(1234);
+    let options = external().sketch_size(SketchSize::Bytes16).created(1234);
     insert_all(&Database::create(path, &options)?, documents(other))?;
     Ok(())
 }

@@ -5,12 +5,12 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use simdb::{
-    CreateOptions, Database, Document, Fingerprint, Near, OnMatch, Order, Policy, Query, Scheme,
-    Sketch, SketchSize, Verdict,
+    Database, Document, Fingerprint, Near, OnMatch, Order, Policy, Query, Sketch, SketchSize,
+    Verdict,
 };
 
 use crate::support::{
-    Folder, LIMIT, TestResult, assert_sound, document, go_on, insert_all, jaccard, within,
+    Folder, LIMIT, TestResult, assert_sound, document, external, go_on, insert_all, jaccard, within,
 };
 
 /// A number for each number. They look random.
@@ -69,10 +69,7 @@ fn many_together_get_the_verdicts_that_each_gets_alone() -> TestResult {
     const TOGETHER: u64 = 6_000;
     let folder = Folder::new()?;
     let create = |name: &str| -> simdb::Result<Database> {
-        let options = CreateOptions::new()
-            .scheme(Scheme::External)
-            .plan("6x21")
-            .recent_documents(500);
+        let options = external().plan("6x21").recent_documents(500);
         let database = Database::create(folder.path(name), &options)?;
         insert_all(&database, (0..BEFORE).map(mixed))?;
         Ok(database)
@@ -142,8 +139,7 @@ fn of_template(number: u64) -> Document {
 }
 
 fn of_templates(folder: &Folder, name: &str) -> simdb::Result<Database> {
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
+    let options = external()
         .max_distance(8)
         .sketch_size(SketchSize::Bytes16)
         .recent_documents(500);
@@ -260,10 +256,7 @@ fn the_time_for_a_few_of_a_crowd_grows_less_than_the_crowd() -> TestResult {
     let folder = Folder::new()?;
     let mut fastest = Vec::new();
     for (name, crowd) in [("small", 4_000), ("large", 64_000)] {
-        let options = CreateOptions::new()
-            .scheme(Scheme::External)
-            .max_distance(8)
-            .sketch_size(SketchSize::Bytes16);
+        let options = external().max_distance(8).sketch_size(SketchSize::Bytes16);
         let database = Database::create(folder.path(name), &options)?;
         let mut txn = database.begin_write()?;
         for number in 0..crowd {
@@ -379,9 +372,7 @@ fn documents_of_a_template_get_together_the_verdicts_that_each_gets_alone() -> T
 #[test]
 fn a_transaction_finds_what_it_has_written_whatever_it_asks_meanwhile() -> TestResult {
     let folder = Folder::new()?;
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .expected_documents(60_000);
+    let options = external().expected_documents(60_000);
     for (round, distances) in [&[20][..], &[20, 64, 1], &[0, 30, 3, 5]]
         .into_iter()
         .enumerate()
@@ -484,8 +475,7 @@ fn tasks_of_a_thread_pool_write_in_turn() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let verdicts = within(LIMIT, move || {
-        let options = CreateOptions::new().scheme(Scheme::External);
-        let database = Database::create(path, &options).expect("a new database");
+        let database = Database::create(path, &external()).expect("a new database");
         let (sender, receiver) = mpsc::channel();
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(4)
@@ -524,8 +514,7 @@ fn a_parallel_iterator_writes_in_turn() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let verdicts = within(LIMIT, move || {
-        let options = CreateOptions::new().scheme(Scheme::External);
-        let database = Database::create(path, &options).expect("a new database");
+        let database = Database::create(path, &external()).expect("a new database");
         (0..24u64)
             .into_par_iter()
             .map(|task| insert_and_ask(&database, task))

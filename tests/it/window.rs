@@ -7,11 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use simdb::{
-    Change, CreateOptions, Database, Document, Expiry, Fingerprint, Near, Policy, Query, Scheme,
-};
+use simdb::{Change, Database, Document, Expiry, Fingerprint, Near, Policy, Query};
 
-use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run};
+use crate::support::{Folder, TestResult, assert_sound, document, external, insert_all, run};
 
 /// Fingerprints that are far from each other.
 fn spread(i: u64) -> u64 {
@@ -157,10 +155,7 @@ fn what_leaves_a_window_leaves_the_file() -> TestResult {
     const TURNS: u64 = 60;
     const LAST: u64 = 40;
     let folder = Folder::in_memory()?;
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .recent_documents(32)
-        .tiny_blocks();
+    let options = external().recent_documents(32).tiny_blocks();
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let fresh = Database::create(folder.path("fresh.simdb"), &options)?;
     let sizes = |database: &Database| -> simdb::Result<_> {
@@ -272,10 +267,7 @@ fn an_expiry_that_is_stopped_is_finished_by_the_next() -> TestResult {
 fn a_scope_goes_as_a_whole_or_by_time() -> TestResult {
     for other in [0, 5_000] {
         let folder = Folder::in_memory()?;
-        let options = CreateOptions::new()
-            .scheme(Scheme::External)
-            .recent_documents(200)
-            .tiny_blocks();
+        let options = external().recent_documents(200).tiny_blocks();
         let database = Database::create(folder.path("d.simdb"), &options)?;
         let other =
             (0..other).map(|i| document(format!("other {i}"), spread(i + 1_000)).with_scope("c"));
@@ -323,7 +315,7 @@ fn a_scope_goes_as_a_whole_or_by_time() -> TestResult {
 fn an_expiry_by_scope_takes_as_long_for_each_document_of_many() -> TestResult {
     let took = |documents: u64| -> Result<f64, Box<dyn std::error::Error>> {
         let folder = Folder::in_memory()?;
-        let options = CreateOptions::new().scheme(Scheme::External).tiny_blocks();
+        let options = external().tiny_blocks();
         let database = Database::create(folder.path("d.simdb"), &options)?;
         let of_two =
             |i: u64| document(i.to_string(), spread(i)).with_scope(["a", "b"][i as usize % 2]);
@@ -353,10 +345,7 @@ fn an_expiry_by_scope_takes_as_long_for_each_document_of_many() -> TestResult {
 #[test]
 fn others_write_while_documents_expire() -> TestResult {
     let folder = Folder::in_memory()?;
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .recent_documents(40)
-        .tiny_blocks();
+    let options = external().recent_documents(40).tiny_blocks();
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let bits = |i: u64| spread(i / 3);
     let stored = |i: u64| document(format!("old {i}"), bits(i)).with_seen(1);
@@ -414,10 +403,7 @@ fn others_write_while_documents_expire() -> TestResult {
 fn an_expiry_begins_anew_when_a_compaction_came_between() -> TestResult {
     const DOCUMENTS: u64 = 120_000;
     let folder = Folder::new()?;
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .max_distance(3)
-        .plan("4x16");
+    let options = external().max_distance(3).plan("4x16");
     let expiry = Expiry::new().before(1500);
     let filled = |name: &str| -> simdb::Result<Database> {
         let database = Database::create(folder.path(name), &options)?;

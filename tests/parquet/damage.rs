@@ -3,10 +3,10 @@
 use std::fs;
 
 use simdb::parquet::Export;
-use simdb::{CreateOptions, Database, OpenOptions, Scheme, SketchSize};
+use simdb::{Database, OpenOptions, SketchSize};
 
 use crate::support::random::{Random, amount, seed_or};
-use crate::support::{Folder, TestResult, document, go_on, insert_all, run};
+use crate::support::{Folder, TestResult, document, external, go_on, insert_all, run};
 
 const PAGE: usize = 4096;
 
@@ -29,8 +29,7 @@ fn damage(file: &mut [u8], random: &mut Random) {
 fn what_is_exported_of_a_damaged_file_is_whole_or_an_error() -> TestResult {
     let folder = Folder::in_memory()?;
     let sound = folder.path("sound.simdb");
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
+    let options = external()
         .sketch_size(SketchSize::None)
         .recent_documents(32)
         .tiny_blocks();

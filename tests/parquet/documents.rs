@@ -24,13 +24,11 @@ use simdb::{
 };
 
 use crate::int96::write_int96;
-use crate::support::{Folder, Ran, TestResult, document, insert_all, run, simdb};
+use crate::support::{Folder, Ran, TestResult, document, external, insert_all, run, simdb};
 
 /// Options for ready fingerprints, of which some have a sketch.
 fn ready() -> CreateOptions {
-    CreateOptions::new()
-        .scheme(Scheme::External)
-        .sketch_size(SketchSize::Bytes16)
+    external().sketch_size(SketchSize::Bytes16)
 }
 
 /// Documents with all that a document can have.
@@ -151,10 +149,7 @@ fn an_import_into_a_database_inserts_and_replaces() -> TestResult {
         .says("\"both\"");
     assert!(!folder.path("n.simdb").exists());
     // Fingerprints of another make are not mixed in.
-    drop(Database::create(
-        folder.path("e.simdb"),
-        &CreateOptions::new().scheme(Scheme::External),
-    )?);
+    drop(folder.database("e.simdb")?);
     run!("import", folder.path("e.simdb"), folder.path("many"))
         .expect(2)
         .says("scheme external, not minwise-1");
@@ -251,9 +246,7 @@ fn clusters_of_a_file_of_pairs_are_those_of_the_database() -> TestResult {
             bits ^ 0b11 << ((i / 16 + 2 * j) % 62)
         })
     };
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .max_distance(3);
+    let options = external().max_distance(3);
     insert_all(
         &Database::create(&database, &options)?,
         (0..3_000).map(|i| document(format!("k{i}"), bits(i))),

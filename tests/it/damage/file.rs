@@ -5,11 +5,13 @@ use std::path::Path;
 
 use simdb::inspect::CheckReport;
 use simdb::{
-    CreateOptions, Database, Document, Error, Fingerprint, Near, OpenOptions, Order, Policy, Query,
-    Scheme, Sketch, SketchSize,
+    Database, Document, Error, Fingerprint, Near, OpenOptions, Order, Policy, Query, Sketch,
+    SketchSize,
 };
 
-use crate::support::{Folder, TestResult, document, insert_all, jaccard, leave_log, tiny};
+use crate::support::{
+    Folder, TestResult, document, external, insert_all, jaccard, leave_log, tiny,
+};
 
 pub(super) const SIZES: [SketchSize; 2] = [SketchSize::Bytes16, SketchSize::Bytes32];
 pub(super) const DOCUMENTS: u64 = 600;
@@ -41,9 +43,7 @@ pub(super) fn with_another_sketch(i: u64, size: SketchSize) -> Document {
 }
 
 fn create(folder: &Folder, name: &str, size: SketchSize) -> simdb::Result<Database> {
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .sketch_size(size);
+    let options = external().sketch_size(size);
     Database::create(
         folder.path(name),
         &options.recent_documents(8).tiny_blocks(),

@@ -62,19 +62,19 @@ impl Folder {
 
     /// Creates a [`tiny`] database of ready fingerprints and sketches.
     pub(crate) fn tiny_database(&self, name: &str) -> simdb::Result<Database> {
-        let options = CreateOptions::new()
-            .scheme(Scheme::External)
-            .sketch_size(SketchSize::Bytes16);
+        let options = external().sketch_size(SketchSize::Bytes16);
         Database::create(self.path(name), &options.recent_documents(8).tiny_blocks())
     }
 
     /// Creates a database of ready fingerprints.
     pub(crate) fn database(&self, name: &str) -> simdb::Result<Database> {
-        Database::create(
-            self.path(name),
-            &CreateOptions::new().scheme(Scheme::External),
-        )
+        Database::create(self.path(name), &external())
     }
+}
+
+/// Options for a database of ready fingerprints.
+pub(crate) fn external() -> CreateOptions {
+    CreateOptions::new().scheme(Scheme::External)
 }
 
 /// Options that make everything small. A few documents then take every path that millions take.
