@@ -1,8 +1,6 @@
 //! The library as a crawler uses it. Each test is about a promise of an operation.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, Barrier};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use simdb::{
@@ -382,45 +380,6 @@ fn a_snapshot_does_not_change_and_may_outlive_its_database() -> TestResult {
         before.documents().collect::<simdb::Result<Vec<_>>>()?,
         [document("a", 1)]
     );
-    Ok(())
-}
-
-#[test]
-fn threads_read_while_another_writes() -> TestResult {
-    let folder = Folder::new()?;
-    let database = Arc::new(folder.database("d.simdb")?);
-    let start = Arc::new(Barrier::new(3));
-    let readers: Vec<_> = (0..2)
-        .map(|_| {
-            let (database, start) = (database.clone(), start.clone());
-            thread::spawn(move || -> simdb::Result<()> {
-                start.wait();
-                let mut last = 0;
-                while last < 2_000 {
-                    let snapshot = database.snapshot()?;
-                    let total = snapshot
-                        .query(&Query::new(Fingerprint::from_bits(7)))?
-                        .total();
-                    // Each commit has ten documents. No snapshot sees a part of a commit, or less than the
-                    // one before.
-                    assert_eq!((total % 10, snapshot.stats()?.documents), (0, total));
-                    assert!(total >= last);
-                    last = total;
-                }
-                Ok(())
-            })
-        })
-        .collect();
-    start.wait();
-    for batch in 0..200 {
-        insert_all(
-            &database,
-            (0..10).map(|i| document(format!("{batch}-{i}"), 7)),
-        )?;
-    }
-    for reader in readers {
-        reader.join().expect("the reader does not panic")?;
-    }
     Ok(())
 }
 

@@ -81,7 +81,6 @@ mod support;
 mod tasks;
 mod terminal;
 mod threads;
-mod together;
 mod turns;
 mod units;
 mod verdicts;

@@ -1,4 +1,4 @@
-//! Schedules: readers, a writer, expiry, compaction, checks and merges together, against a model.
+//! Schedules: readers, a writer, expiry, backups, compaction, checks and merges together, against a model.
 //!
 //! A schedule is a number of rounds. A seed chooses who takes part in each. Within a round all begin at once, and the
 //! threads of merges work all the time. The model knows the state before the round and the one after, so whatever a
@@ -204,10 +204,24 @@ fn ask(snapshot: &Snapshot, state: &State, random: &mut Random) -> Result<()> {
     Ok(())
 }
 
+/// Makes a copy of a snapshot. It is sound, and holds the same.
+fn back_up(database: &Database) -> Result<()> {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("copy.simdb");
+    let snapshot = database.snapshot()?;
+    snapshot.backup(&path)?;
+    let copy = Database::open(&path, &crate::OpenOptions::new())?;
+    assert_eq!(walked(&copy.snapshot()?)?, walked(&snapshot)?);
+    let report = copy.check()?;
+    assert!(report.is_sound(), "{report:?}");
+    Ok(())
+}
+
 /// Who takes part in a round, apart from the writer.
 #[derive(Clone, Copy)]
 struct Part {
     readers: [bool; READERS],
+    /// Makes a backup, then compacts.
     compacts: bool,
     checks: bool,
 }
@@ -257,6 +271,7 @@ fn play(
         let compaction = part.compacts.then(|| {
             scope.spawn(move || {
                 start.wait();
+                back_up(database)?;
                 database.compact(|_, _| ControlFlow::Continue(()))
             })
         });
