@@ -1,10 +1,11 @@
-//! Large transactions: those that have more operations than the log takes, among smaller ones.
+//! Large transactions: those that have more operations than the log takes. Among smaller ones they are in the histories
+//! of tests/stand.
 
 use std::collections::BTreeMap;
 
 use simdb::{Database, Document, Fingerprint, Query, Snapshot};
 
-use crate::support::{Folder, TestResult, assert_sound, document, listed, spread, tiny};
+use crate::support::{Folder, TestResult, assert_sound, document, listed, spread};
 
 type Model = BTreeMap<String, u64>;
 
@@ -55,55 +56,6 @@ fn agree(snapshot: &Snapshot, model: &Model) -> TestResult {
             .map(|(key, _)| (key.clone(), 0));
         assert_eq!(found, right.collect::<Vec<_>>());
     }
-    Ok(())
-}
-
-#[test]
-fn large_transactions_replace_and_delete_what_is_recent_frozen_or_in_levels() -> TestResult {
-    let folder = Folder::new()?;
-    let mut database = folder.tiny_database("d.simdb")?;
-    let (mut model, mut kept) = (Model::new(), Vec::new());
-    for round in 0..24u64 {
-        // What the smaller ones put is still in memory, or is being merged, when the large one comes.
-        for small in 0..round % 4 {
-            let first = round * 37 + small * 5;
-            transact(
-                &database,
-                &mut model,
-                &[first % 300, first % 300 + 1],
-                &[first % 7],
-                round + small,
-            )?;
-        }
-        kept.push((database.snapshot()?, model.clone()));
-        let puts: Vec<u64> = (0..60).map(|i| (round * 31 + i * 3) % 300).collect();
-        let deletes: Vec<u64> = (0..20).map(|i| (round * 17 + i * 11) % 300).collect();
-        transact(&database, &mut model, &puts, &deletes, round)?;
-        agree(&database.snapshot()?, &model)?;
-        // At times several large ones come in a row, or the merges are done before the next.
-        match round % 5 {
-            1 => database.settle()?,
-            2 => {
-                kept.clear();
-                let path = database.path().to_owned();
-                drop(database);
-                database = Database::open(path, &tiny())?;
-                agree(&database.snapshot()?, &model)?;
-            }
-            3 => {
-                kept.clear();
-                assert_sound(&database)?;
-            }
-            _ => {}
-        }
-        for (snapshot, model) in &kept {
-            agree(snapshot, model)?;
-        }
-    }
-    database.settle()?;
-    agree(&database.snapshot()?, &model)?;
-    drop(kept);
-    assert_sound(&database)?;
     Ok(())
 }
 

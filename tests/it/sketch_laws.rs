@@ -6,7 +6,7 @@ use simdb::{
     SketchSize,
 };
 
-use crate::support::{Folder, TestResult, document, external, go_on, insert_all, jaccard};
+use crate::support::{Folder, TestResult, document, go_on, insert_all, jaccard};
 
 const SIZES: [SketchSize; 2] = [SketchSize::Bytes16, SketchSize::Bytes32];
 
@@ -52,11 +52,7 @@ fn documents() -> impl Strategy<Value = Vec<Document>> {
 }
 
 fn database_of(folder: &Folder, documents: &[Document]) -> simdb::Result<Database> {
-    let options = external().sketch_size(SketchSize::Bytes16);
-    let database = Database::create(
-        folder.path("d.simdb"),
-        &options.recent_documents(8).tiny_blocks(),
-    )?;
+    let database = folder.tiny_database("d.simdb")?;
     insert_all(&database, documents.iter().cloned())?;
     Ok(database)
 }
