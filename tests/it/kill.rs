@@ -232,39 +232,3 @@ fn a_killed_ingestion_of_sentences_leaves_whole_documents_of_one_version() -> Te
     }
     Ok(())
 }
-
-/// A limit on the size of the file stands in for a full disk. Both make the write fail.
-#[cfg(unix)]
-#[test]
-fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() -> TestResult {
-    let folder = Folder::new()?;
-    let lines: String = (0..400_000u64)
-        .map(|i| format!("{i}\t{:016x}\n", spread(i)))
-        .collect();
-    let input = folder.file("in.tsv", lines)?;
-    let path = folder.path("d.simdb");
-    // The shell counts in blocks of 512 or 1,024 bytes. The program once ended there without a word, by a
-    // signal of the system.
-    let script = "ulimit -f 20000; exec \"$0\" ingest \"$1\" \"$2\" --input-format fingerprints \
-                  --max-distance 0 --batch 1000";
-    let output = Command::new("sh")
-        .args(["-c", script, env!("CARGO_BIN_EXE_simdb")])
-        .args([&path, &input])
-        .output()?;
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains("File too large"), "{told}");
-    let stored: u64 = told
-        .split_once(" documents had been stored before this")
-        .and_then(|(before, _)| before.rsplit(' ').next()?.parse().ok())
-        .ok_or_else(|| format!("it is not told how many documents are stored: {told}"))?;
-    let database = Database::open(&path, &OpenOptions::new())?;
-    let held = database.snapshot()?.stats()?.documents;
-    // A commit that failed may be in the file all the same, as a whole.
-    assert!(
-        held == stored || held == stored + 1_000,
-        "{held} documents are held, {stored} were told"
-    );
-    assert_sound(&database)?;
-    Ok(())
-}

@@ -424,7 +424,8 @@ fn number_before(text: &str, behind: &str) -> Option<usize> {
         .ok()
 }
 
-/// The limit on the size of files. The system sends a signal too, which ends a program that does not take it.
+/// The limit on the size of files. The system sends a signal too, which ends a program that does not take it. So the
+/// program once ended there without a word, and left a copy in the directory.
 #[test]
 fn each_command_meets_the_limit_on_the_size_of_files() -> TestResult {
     let met = Trials::new()?.try_all(Scarce::FileSize)?;
