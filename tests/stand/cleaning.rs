@@ -9,6 +9,7 @@ use std::time::UNIX_EPOCH;
 use super::history::Repeat;
 use super::names::{FolderMoment, moments};
 use super::random::{Random, amount, seed_or};
+use super::refused::names_in;
 use crate::dedup::Dedup;
 use crate::error::{Error, Result};
 use crate::files::disk::Journal;
@@ -70,14 +71,6 @@ fn dedup(folder: &Path, made: Made) -> Dedup {
 
 fn results(folder: &Path) -> [Option<String>; 2] {
     [CLEAN, REMOVED].map(|name| fs::read_to_string(folder.join(name)).ok())
-}
-
-fn names_in(folder: &Path) -> BTreeSet<String> {
-    let entries = fs::read_dir(folder).expect("it is there");
-    let names = entries.map(|entry| entry.expect("it can be read").file_name());
-    names
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect()
 }
 
 fn empty(folder: &Path) {

@@ -64,7 +64,7 @@ impl Making {
 }
 
 /// The names in a folder.
-fn names_in(folder: &Path) -> BTreeSet<String> {
+pub(super) fn names_in(folder: &Path) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for entry in std::fs::read_dir(folder).expect("the folder is there") {
         let name = entry.expect("the folder can be read").file_name();
