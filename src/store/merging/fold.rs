@@ -13,12 +13,11 @@
 
 use super::due;
 use super::due::{ensure_room, wait_for_room_for_a_level};
+use super::step::Apply;
 use crate::error::Result;
 use crate::parallel;
 use crate::store::blocks::{Blocks, Lists, Packed, Packer, Row, SetBlocks};
-use crate::store::file::{
-    ByRow, Edit, KEYS, Overlays, PerSet, RowFamily, Set, SetRow, Shared, State, by_row,
-};
+use crate::store::file::{Edit, KEYS, Overlays, Set, SetRow, Shared, State, by_row};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{Overlay, Rules, Run, SetLevel, SortedSet};
 
@@ -43,20 +42,7 @@ pub(crate) fn fold_log(shared: &Shared) -> Result<()> {
 }
 
 /// The first levels of all sets, read and packed.
-pub(crate) struct Fold(PerSet<FoldedSets>);
-
-struct FoldedSets;
-
-impl RowFamily for FoldedSets {
-    type Of<R: SetRow> = FoldedSet<R>;
-}
-
-/// The new first level of a set.
-struct FoldedSet<R> {
-    /// The number of levels whose rows are in it.
-    absorbed: usize,
-    blocks: Vec<Packed<R>>,
-}
+pub(crate) struct Fold(Vec<Apply>);
 
 impl Fold {
     /// Packs the rows that a state has in memory, with those that a transaction has written.
@@ -68,18 +54,11 @@ impl Fold {
     ) -> Result<Self> {
         let rows = state.recent_operations as usize + written[KEYS].rows();
         let sets: Vec<_> = state.sets.sets().zip(written).collect();
-        let folded =
-            parallel::map_each_of(sets, rows, |(name, written)| -> Result<ByRow<FoldedSets>> {
-                Ok(match (name, written) {
-                    (ByRow::Narrow(name), ByRow::Narrow(written)) => {
-                        ByRow::Narrow(fold_set(name, written, state, blocks, sizes)?)
-                    }
-                    (ByRow::Wide(name), ByRow::Wide(written)) => {
-                        ByRow::Wide(fold_set(name, written, state, blocks, sizes)?)
-                    }
-                    _ => unreachable!("both are of the same set"),
-                })
-            });
+        let folded = parallel::map_each_of(
+            sets,
+            rows,
+            |(set, new)| by_row!(set, new, (set, new) => fold_set(set, new, state, blocks, sizes)),
+        );
         folded.into_iter().collect::<Result<_>>().map(Self)
     }
 
@@ -87,10 +66,7 @@ impl Fold {
     /// with the same sets.
     pub(crate) fn apply(self, edit: &mut Edit, blocks: &Blocks) -> Result<()> {
         edit.empty_log();
-        for (name, folded) in edit.state.sets.sets().zip(self.0) {
-            by_row!(name, folded, (name, folded) => folded.apply(name, edit, blocks)?);
-        }
-        Ok(())
+        self.0.into_iter().try_for_each(|apply| apply(edit, blocks))
     }
 }
 
@@ -100,32 +76,27 @@ fn fold_set<R: SetRow>(
     state: &State,
     blocks: &Blocks,
     sizes: &Sizes,
-) -> Result<FoldedSet<R>> {
+) -> Result<Apply> {
     let set = &state.sets[name];
-    let blocks = blocks.of_table(name.table());
     let written = written.into_unsearched_run();
     let rows = set.memory_rows() + written.len() as u64;
-    if rows == 0 {
-        return Ok(FoldedSet {
-            absorbed: 0,
-            blocks: Vec::new(),
-        });
-    }
-    let absorbed = due::absorbed(set, rows, sizes);
-    let run = merged(set, absorbed, written, blocks)?;
-    // There are no rows below the last level that marks could remove.
-    let marks = if absorbed == set.levels.len() {
-        &[][..]
-    } else {
-        run.marks()
-    };
+    let mut absorbed = 0;
     let mut packer = Packer::new(sizes.block_bytes, set.rules.filtered, blocks.file());
-    packer.waiting.extend((run.puts(), marks));
-    drop(run);
-    Ok(FoldedSet {
-        absorbed,
-        blocks: packer.finish(),
-    })
+    if rows > 0 {
+        absorbed = due::absorbed(set, rows, sizes);
+        let run = merged(set, absorbed, written, blocks.of_table(name.table()))?;
+        // There are no rows below the last level that marks could remove.
+        let marks = if absorbed == set.levels.len() {
+            &[][..]
+        } else {
+            run.marks()
+        };
+        packer.waiting.extend((run.puts(), marks));
+    }
+    let packed = packer.finish();
+    Ok(Box::new(move |edit, blocks| {
+        apply(name, absorbed, packed, edit, blocks)
+    }))
 }
 
 /// All rows of the first levels and of the runs in memory, with the newest of all.
@@ -159,26 +130,31 @@ fn read<R: Row>(
     Ok(Run::new(rows.puts, rows.marks, rules))
 }
 
-impl<R: SetRow> FoldedSet<R> {
-    fn apply(self, name: Set<R>, edit: &mut Edit, blocks: &Blocks) -> Result<()> {
-        let mut set = SortedSet::new(name.rules);
-        set.levels.clone_from(&edit.state.sets[name].levels);
-        let mut absorbed: Vec<SetLevel<R>> = set.levels.drain(..self.absorbed).collect();
-        // The last of them becomes the new level, so its blocks are replaced in their place.
-        let mut new = absorbed.pop().unwrap_or_else(|| set.new_level());
-        for SetLevel { level, .. } in absorbed {
-            let nothing: Vec<Packed<R>> = Vec::new();
-            let of = name.level(level.number);
-            edit.replace(of, &level, level.all(), nothing, blocks)?;
-        }
-        let old = new.level;
-        let of = name.level(old.number);
-        new.level = edit.replace(of, &old, old.all(), self.blocks, blocks)?;
-        new.next = R::MIN;
-        if new.level.blocks() > 0 {
-            set.levels.insert(0, new);
-        }
-        edit.state.sets[name] = set;
-        Ok(())
+/// Puts packed rows as a new level in the place of the first levels of a set, and of its runs in memory.
+fn apply<R: SetRow>(
+    name: Set<R>,
+    absorbed: usize,
+    packed: Vec<Packed<R>>,
+    edit: &mut Edit,
+    blocks: &Blocks,
+) -> Result<()> {
+    let mut set = SortedSet::new(name.rules);
+    set.levels.clone_from(&edit.state.sets[name].levels);
+    let mut absorbed: Vec<SetLevel<R>> = set.levels.drain(..absorbed).collect();
+    // The last of them becomes the new level, so its blocks are replaced in their place.
+    let mut new = absorbed.pop().unwrap_or_else(|| set.new_level());
+    for SetLevel { level, .. } in absorbed {
+        let nothing: Vec<Packed<R>> = Vec::new();
+        let of = name.level(level.number);
+        edit.replace(of, &level, level.all(), nothing, blocks)?;
     }
+    let old = new.level;
+    let of = name.level(old.number);
+    new.level = edit.replace(of, &old, old.all(), packed, blocks)?;
+    new.next = R::MIN;
+    if new.level.blocks() > 0 {
+        set.levels.insert(0, new);
+    }
+    edit.state.sets[name] = set;
+    Ok(())
 }

@@ -20,8 +20,37 @@ use crate::store::file::{Edit, Set, SetRow, Sets};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{Level, Life, Position, Run, SetLevel, merge_onto, part};
 
+/// Makes a change of a set part of an edit. The change is read and packed already. The edit is of the state that it
+/// was made for, or of a later one with the same levels.
+pub(super) type Apply = Box<dyn FnOnce(&mut Edit, &Blocks) -> Result<()> + Send>;
+
+/// A step of a set, read and packed.
+pub(super) struct Prepared {
+    /// The rows and the bytes of its new blocks.
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
+    pub(super) apply: Apply,
+}
+
+/// Reads, merges and packs one range of a source of a set.
+pub(super) fn prepare<R: SetRow>(
+    sets: &Sets,
+    id: Set<R>,
+    source: Source,
+    blocks: &Blocks,
+    sizes: &Sizes,
+) -> Result<Prepared> {
+    let step = merge_range(sets, id, source, blocks, sizes)?;
+    let (rows, bytes) = step.written();
+    Ok(Prepared {
+        rows,
+        bytes,
+        apply: Box::new(move |edit, blocks| apply(step, id, edit, blocks)),
+    })
+}
+
 /// A merge of one range, read and packed.
-pub(super) struct Step<R> {
+struct Step<R> {
     source: Source,
     /// The first row of the next step of the source. `None` if this step took its last rows.
     next: Option<R>,
@@ -33,7 +62,7 @@ pub(super) struct Step<R> {
 
 impl<R: Row> Step<R> {
     /// The rows and bytes of its new blocks.
-    pub(super) fn written(&self) -> (u64, u64) {
+    fn written(&self) -> (u64, u64) {
         let mut rows = 0;
         let mut bytes = 0;
         for Replacement { new, .. } in self.upper.iter().chain([&self.lower]) {
@@ -63,8 +92,7 @@ fn step_blocks(sets: &Sets, sizes: &Sizes) -> usize {
     sizes.step_blocks.min(most as usize)
 }
 
-/// Reads and merges one range of a source of a set.
-pub(super) fn prepare<R: SetRow>(
+fn merge_range<R: SetRow>(
     sets: &Sets,
     id: Set<R>,
     source: Source,
@@ -202,14 +230,7 @@ fn row_at<R: Row>(rows: &[R], index: usize) -> R {
     rows.get(index).copied().unwrap_or(R::MAX)
 }
 
-/// Makes a step part of an edit. The edit is of the state that was read for the step, or of a later one
-/// with the same levels.
-pub(super) fn apply<R: SetRow>(
-    step: Step<R>,
-    id: Set<R>,
-    edit: &mut Edit,
-    blocks: &Blocks,
-) -> Result<()> {
+fn apply<R: SetRow>(step: Step<R>, id: Set<R>, edit: &mut Edit, blocks: &Blocks) -> Result<()> {
     let Step {
         source,
         next,

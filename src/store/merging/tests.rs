@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::due::{self, Pause, Source, Work};
+use super::due::{self, Pause, Work};
 use super::fold::Fold;
 use super::reclaim::{self, Look, Sweep};
 use super::step;
@@ -151,7 +151,10 @@ impl MemoryFile {
             }
             Some(Work::Steps(tasks)) => {
                 let (set, source) = tasks[0];
-                by_row!(set, set => self.step(set, source)?);
+                let blocks = self.memory.blocks();
+                let sets = &self.state.sets;
+                let step = by_row!(set, set => step::prepare(sets, set, source, &blocks, &SIZES)?);
+                self.commit(step.apply)?;
                 return Ok(true);
             }
             Some(Work::OldPages) => {
@@ -186,12 +189,6 @@ impl MemoryFile {
             edit.freeze();
             Ok(())
         })
-    }
-
-    fn step<R: SetRow>(&mut self, set: Set<R>, source: Source) -> Result<()> {
-        let blocks = self.memory.blocks();
-        let step = step::prepare(&self.state.sets, set, source, &blocks, &SIZES)?;
-        self.commit(|edit, blocks| step::apply(step, set, edit, blocks))
     }
 
     /// The numbers of all documents in blocks, dead or not.

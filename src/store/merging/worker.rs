@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::due::{self, Pause, Source, Work, ensure_room};
 use super::reclaim::{self, Look, Sweep};
-use super::step::{self, Step};
+use super::step;
 use crate::error::{Error, Result};
 use crate::events::{Event, Operation, Watch};
 use crate::metrics::{Count, Timed};
@@ -16,9 +16,9 @@ use crate::process::OfProcess;
 use crate::store::blocks::Blocks;
 use crate::store::engine::guarded;
 use crate::store::file::{
-    AnySet, ByRow, Edit, MergeFailure, Progress, RowFamily, Set, SetRow, Shared, View, by_row,
+    AnySet, Edit, MergeFailure, Progress, Set, SetRow, Sets, Shared, State, View, by_row,
 };
-use crate::store::sorted_set::{Level, MergedRuns, SetLevel};
+use crate::store::sorted_set::{Level, SetLevel};
 
 /// After this time without commits, a pause is a short one.
 const PAUSE_BEFORE_FEWER_RUNS: Duration = Duration::from_millis(50);
@@ -30,27 +30,6 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// A merge waits up to this time for transactions that are about to commit.
 const LONGEST_YIELD: Duration = Duration::from_millis(20);
-
-/// The merged runs of a set.
-struct Merged;
-
-impl RowFamily for Merged {
-    type Of<R: SetRow> = Option<(Set<R>, MergedRuns<R>)>;
-}
-
-/// A step of a merge of a set, read and packed.
-struct Prepared;
-
-impl RowFamily for Prepared {
-    type Of<R: SetRow> = (Set<R>, Step<R>);
-}
-
-/// The levels of a set before a step.
-struct Before;
-
-impl RowFamily for Before {
-    type Of<R: SetRow> = (Set<R>, Vec<SetLevel<R>>);
-}
 
 /// The merging thread of an open file. It ends when this is dropped.
 pub(crate) struct Worker {
@@ -217,28 +196,29 @@ impl Merger {
 
     /// Merges runs of some sets in memory. Transactions go on meanwhile, and may add newer runs.
     fn merge_runs(&self, view: &View, sets: &[AnySet], in_pause: bool) -> Result<()> {
-        let merged: Vec<ByRow<Merged>> = parallel::map(
+        let merged = parallel::map(
             sets.len(),
-            |index| by_row!(sets[index], set => keep self.merged(view, set, in_pause)),
+            |index| by_row!(sets[index], set => self.merge_runs_of(view, set, in_pause)),
         );
         self.shared.rearrange(|state| {
-            for merged in merged {
-                by_row!(merged, merged => if let Some((set, merged)) = merged {
-                    state.sets[set].replace_runs(merged);
-                });
+            for replace in merged.into_iter().flatten() {
+                replace(state);
             }
         })
     }
 
-    fn merged<R: SetRow>(
+    /// Merges runs of a set. Returns what puts the result in their place, if there was something to merge.
+    fn merge_runs_of<R: SetRow>(
         &self,
         view: &View,
         set: Set<R>,
         in_pause: bool,
-    ) -> <Merged as RowFamily>::Of<R> {
+    ) -> Option<Box<dyn FnOnce(&mut State) + Send>> {
         let short = self.shared.sizes.short_rows;
         let merged = view.state().sets[set].merged_runs(short, in_pause)?;
-        Some((set, merged))
+        Some(Box::new(move |state| {
+            state.sets[set].replace_runs(merged);
+        }))
     }
 
     /// Does one step of each task.
@@ -260,52 +240,34 @@ impl Merger {
         view: Arc<View>,
         tasks: &[(AnySet, Source)],
     ) -> Result<(u64, u64)> {
+        let before = view.state().sets.clone();
+        let sizes = &self.shared.sizes;
         let steps = parallel::map(tasks.len(), |index| {
             let (set, source) = tasks[index];
-            Ok(by_row!(set, set => keep self.prepare(&view, set, source)?))
+            by_row!(set, set => step::prepare(&before, set, source, view.blocks(), sizes))
         });
-        let steps: Vec<ByRow<Prepared>> = steps.into_iter().collect::<Result<_>>()?;
-        let mut before: Vec<ByRow<Before>> = Vec::with_capacity(tasks.len());
-        for &(set, _) in tasks {
-            before.push(by_row!(set, set => keep levels_of(&view, set)));
-        }
-        let mut rows = 0;
-        let mut bytes = 0;
-        for step in &steps {
-            let written = by_row!(step, (_, step) => step.written());
-            rows += written.0;
-            bytes += written.1;
-        }
+        let steps: Vec<_> = steps.into_iter().collect::<Result<_>>()?;
+        let rows = steps.iter().map(|step| step.rows).sum();
+        let bytes = steps.iter().map(|step| step.bytes).sum();
         self.commit(view, |edit, blocks| {
             for step in steps {
-                by_row!(step, (set, step) => step::apply(step, set, edit, blocks)?);
+                (step.apply)(edit, blocks)?;
             }
             Ok(())
         })?;
-        self.take_over(&before)?;
+        self.take_over(tasks, &before)?;
         Ok((rows, bytes))
     }
 
     /// What a step has written is in memory at once where what it replaced was, and elsewhere as far as there is room.
     /// So a search finds no cold block after a merge.
-    fn take_over(&self, before: &[ByRow<Before>]) -> Result<()> {
+    fn take_over(&self, tasks: &[(AnySet, Source)], before: &Sets) -> Result<()> {
         let view = self.shared.view()?;
         let taken = parallel::map(
-            before.len(),
-            |index| by_row!(&before[index], (set, before) => take_over(&view, *set, before)),
+            tasks.len(),
+            |index| by_row!(tasks[index].0, set => take_over(&view, set, &before[set].levels)),
         );
         taken.into_iter().collect()
-    }
-
-    fn prepare<R: SetRow>(
-        &self,
-        view: &View,
-        set: Set<R>,
-        source: Source,
-    ) -> Result<(Set<R>, Step<R>)> {
-        let sets = &view.state().sets;
-        let step = step::prepare(sets, set, source, view.blocks(), &self.shared.sizes)?;
-        Ok((set, step))
     }
 
     /// Commits a change that only moves rows. `view` is the view that it was prepared from.
@@ -328,11 +290,6 @@ impl Merger {
             thread::yield_now();
         }
     }
-}
-
-/// A set and its levels.
-fn levels_of<R: SetRow>(view: &View, set: Set<R>) -> (Set<R>, Vec<SetLevel<R>>) {
-    (set, view.state().sets[set].levels.clone())
 }
 
 /// Makes the segments of the new chunks of a set.

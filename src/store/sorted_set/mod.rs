@@ -27,7 +27,7 @@ pub(crate) use lists::{Life, merge_onto, part};
 pub(crate) use overlay::Overlay;
 pub(crate) use ranges::{Marks, Receiver, Searched, read_ranges};
 pub(crate) use run::{Rules, Run};
-pub(crate) use set::{MergedRuns, SetLevel, SortedSet};
+pub(crate) use set::{SetLevel, SortedSet};
 pub(crate) use set_reader::SetReader;
 pub(crate) use summary::{DirectoryWriter, StoredDirectory};
 #[cfg(test)]
