@@ -31,12 +31,12 @@ impl StoredSnapshot {
         from: DocumentNumber,
         is_wanted: impl Fn(Option<Fingerprint>) -> bool,
     ) -> Result<Option<(NumberedDocuments, DocumentNumber)>> {
-        let Some(stored) = self.stored_documents(from.0)? else {
+        let Some((last, live)) = self.stored_documents(from.0)? else {
             return Ok(None);
         };
-        let last = DocumentNumber(stored.last());
+        let last = DocumentNumber(last);
         let mut documents = Vec::new();
-        match stored.read() {
+        match live {
             Ok(live) => {
                 for stored in live.iter().filter(|stored| is_wanted(stored.fingerprint)) {
                     let number = DocumentNumber(stored.number);
@@ -60,11 +60,11 @@ impl StoredSnapshot {
         wanted: impl Fn(Option<Fingerprint>) -> Option<W>,
         see: impl Fn(W, DocumentNumber, &Document) -> Option<T>,
     ) -> Result<Option<(Vec<T>, DocumentNumber)>> {
-        let Some(stored) = self.stored_documents(from.0)? else {
+        let Some((last, live)) = self.stored_documents(from.0)? else {
             return Ok(None);
         };
-        let next = DocumentNumber(stored.last()).after(1);
-        let live = stored.read()?;
+        let next = DocumentNumber(last).after(1);
+        let live = live?;
         // All are looked up before the first is decoded: then a core waits for several looks at memory at once.
         let wanted: Vec<_> = live
             .iter()

@@ -150,7 +150,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
         let mut hidden = Span::default();
         while next <= *numbers.end() {
             let (last, read) = match self.walk.view.stored_documents(next) {
-                Ok(Some(stored)) => (stored.last(), stored.read()),
+                Ok(Some(stored)) => stored,
                 Ok(None) => break,
                 // It is not known which documents are dead.
                 Err(error) => (*numbers.end(), Err(error)),

@@ -174,9 +174,9 @@ impl Copy<'_> {
     fn write_documents(&self, bulk: &mut Bulk<'_>, counter: &mut Counter<'_>) -> Result<()> {
         let mut writer = DocumentsWriter::new(bulk);
         let mut next = 0;
-        while let Some(stored) = self.view.stored_documents(next)? {
-            next = stored.last() + 1;
-            let live = stored.read()?;
+        while let Some((last, live)) = self.view.stored_documents(next)? {
+            next = last + 1;
+            let live = live?;
             for document in live.iter() {
                 writer.documents.push_copy(&document);
             }

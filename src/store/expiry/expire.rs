@@ -378,9 +378,9 @@ impl Newcomers {
 /// The fingerprints of the documents with numbers from `from` on.
 fn fingerprints_from(view: &View, mut from: u64) -> Result<Vec<Fingerprint>> {
     let mut fingerprints = Vec::new();
-    while let Some(stored) = view.stored_documents(from)? {
-        from = stored.last() + 1;
-        for document in stored.read()?.iter() {
+    while let Some((last, live)) = view.stored_documents(from)? {
+        from = last + 1;
+        for document in live?.iter() {
             fingerprints.extend(document.fingerprint);
         }
     }

@@ -12,7 +12,7 @@ use crate::fingerprint::DISTANCES;
 use crate::plan::PricedProbeSet;
 use crate::sketch::Sketch;
 use crate::store::blocks::{
-    BlockCache, Blocks, DocumentBlock, DocumentRef, Entry, Extent, Problem, SetBlocks, extent_of,
+    BlockCache, Blocks, DocumentBlock, DocumentRef, Extent, Problem, SetBlocks, extent_of,
 };
 use crate::store::engine::{OpenFile, Tables};
 use crate::store::numbers::DocumentNumber;
@@ -177,8 +177,12 @@ impl View {
         Err(damaged_document(number)(problem))
     }
 
-    /// The block with the first document whose number is `from` or greater. `None` after the last block.
-    pub(crate) fn stored_documents(&self, from: u64) -> Result<Option<StoredDocuments<'_>>> {
+    /// The number of the last document of the block with the first one whose number is `from` or greater, and what is
+    /// read of the block. `None` after the last block.
+    pub(crate) fn stored_documents(
+        &self,
+        from: u64,
+    ) -> Result<Option<(u64, Result<LiveDocuments>)>> {
         let documents = &self.state.documents;
         let blocks = self.document_blocks();
         let position = documents.find(from, blocks)?;
@@ -187,13 +191,13 @@ impl View {
         };
         let extent = documents.extent(position, blocks)?;
         let dead = self.set(DEAD).rows(&(from..=entry.high))?;
-        Ok(Some(StoredDocuments {
-            blocks,
-            entry,
+        let read = blocks.documents_once(entry).map(|block| LiveDocuments {
+            block,
             extent,
             from,
             dead,
-        }))
+        });
+        Ok(Some((entry.high, read)))
     }
 }
 
@@ -206,33 +210,6 @@ fn tables_of(open: &OpenFile, settings: &Settings) -> Result<Tables> {
 /// The error for a damaged document: `map_err(damaged_document(number))`.
 pub(crate) fn damaged_document(number: DocumentNumber) -> impl Fn(Problem) -> Error {
     move |problem| Error::damaged("documents", &number.0, problem)
-}
-
-/// A block of documents that is not read yet.
-pub(crate) struct StoredDocuments<'v> {
-    blocks: SetBlocks<'v>,
-    entry: &'v Entry<u64>,
-    extent: Option<Extent>,
-    from: u64,
-    dead: Vec<u64>,
-}
-
-impl StoredDocuments<'_> {
-    /// The number of its last document.
-    pub(crate) fn last(&self) -> u64 {
-        self.entry.high
-    }
-
-    /// Reads the block.
-    pub(crate) fn read(self) -> Result<LiveDocuments> {
-        let block = self.blocks.documents_once(self.entry)?;
-        Ok(LiveDocuments {
-            block,
-            extent: self.extent,
-            from: self.from,
-            dead: self.dead,
-        })
-    }
 }
 
 /// The documents of a block that are not dead.
