@@ -137,7 +137,9 @@ impl Statistics {
         let settings = view.settings();
         let state = view.state();
         let (levels, marks) = state.sets.levels_and_marks();
-        let cache = CacheUse::new(&shared.limit, state);
+        let cache_limit_bytes = shared.limit.bytes() as u64;
+        let directory_bytes = state.directory_bytes() as u64;
+        let tables_need_bytes = tables_need(state);
         let mut sets = Vec::new();
         for any in state.sets.sets() {
             sets.push(by_row!(any, set => {
@@ -159,15 +161,18 @@ impl Statistics {
             probed_distance: settings.plan.radius(),
             created: settings.created,
             marks,
-            directory_bytes: state.directory_bytes() as u64,
-            cache_limit_bytes: cache.limit,
-            cache_bytes: cache.directories + view.blocks().cache.bytes(),
-            table_bytes: cache.table_rows,
-            posting_bytes: cache.posting_rows,
-            tables_need_bytes: cache.tables_need,
-            signatures_need_bytes: signatures_need(state),
-            queries_need_bytes: cache.queries_need,
-            tables_fit: cache.tables_fit(),
+            directory_bytes,
+            cache_limit_bytes,
+            cache_bytes: directory_bytes + view.blocks().cache.bytes(),
+            table_bytes: of_tables(state, row_bytes),
+            posting_bytes: row_bytes(&state.sets[POSTINGS]),
+            tables_need_bytes,
+            signatures_need_bytes: limit_for(state, of_tables(state, SortedSet::signature_bytes)),
+            queries_need_bytes: limit_for(
+                state,
+                of_tables(state, SortedSet::segment_bytes) + state.sets[POSTINGS].segment_bytes(),
+            ),
+            tables_fit: tables_need_bytes <= cache_limit_bytes,
             levels,
             sets,
         })
@@ -193,74 +198,29 @@ impl SetStatistics {
     }
 }
 
-/// What the cache of an open file takes, and what it would need. All in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct CacheUse {
-    /// What it may take.
-    limit: u64,
-    /// What its directories take.
-    directories: u64,
-    /// The rows of the permuted tables.
-    table_rows: u64,
-    /// The rows of the postings.
-    posting_rows: u64,
-    /// The least limit with which the permuted tables fit.
-    tables_need: u64,
-    /// The least limit with which the permuted tables and the postings fit.
-    queries_need: u64,
-}
-
-impl CacheUse {
-    fn new(limit: &CacheLimit, state: &State) -> Self {
-        let mut table_rows = 0;
-        let mut segments = 0;
-        for table in 0..state.sets.tables() {
-            let set = &state.sets[permuted(table)];
-            table_rows += row_bytes(set);
-            segments += set.segment_bytes();
-        }
-        let postings = &state.sets[POSTINGS];
-        let directories = state.directory_bytes() as u64;
-        let tables = directories + tables_capacity(state);
-        let queries = directories + BlockCache::capacity_for(segments + postings.segment_bytes());
-        Self {
-            limit: limit.bytes() as u64,
-            directories,
-            table_rows,
-            posting_rows: row_bytes(postings),
-            tables_need: limit_for(tables),
-            queries_need: limit_for(queries),
-        }
-    }
-
-    /// Whether the permuted tables fit.
-    fn tables_fit(&self) -> bool {
-        self.tables_need <= self.limit
-    }
-}
-
 /// The least capacity of the cache of blocks with which the permuted tables fit.
 pub(super) fn tables_capacity(state: &State) -> u64 {
-    let mut segments = 0;
-    for table in 0..state.sets.tables() {
-        segments += state.sets[permuted(table)].segment_bytes();
-    }
-    BlockCache::capacity_for(segments)
-}
-
-/// The least limit with which signatures of the rows of the permuted tables fit.
-fn signatures_need(state: &State) -> u64 {
-    let mut bytes = 0;
-    for table in 0..state.sets.tables() {
-        bytes += state.sets[permuted(table)].signature_bytes();
-    }
-    limit_for(state.directory_bytes() as u64 + BlockCache::capacity_for(bytes))
+    BlockCache::capacity_for(of_tables(state, SortedSet::segment_bytes))
 }
 
 /// The limit of the cache, and the least one with which the permuted tables fit. `None` if they fit.
 pub(super) fn missing_cache(limit: &CacheLimit, state: &State) -> Option<(u64, u64)> {
-    let cache = CacheUse::new(limit, state);
-    (!cache.tables_fit()).then_some((cache.limit, cache.tables_need))
+    let limit = limit.bytes() as u64;
+    let need = tables_need(state);
+    (need > limit).then_some((limit, need))
+}
+
+/// The least limit of the cache with which the permuted tables fit, in bytes.
+fn tables_need(state: &State) -> u64 {
+    limit_for(state, of_tables(state, SortedSet::segment_bytes))
+}
+
+/// What the permuted tables have together.
+fn of_tables(state: &State, bytes: impl Fn(&SortedSet<u64>) -> u64) -> u64 {
+    let tables = 0..state.sets.tables();
+    tables
+        .map(|table| bytes(&state.sets[permuted(table)]))
+        .sum()
 }
 
 /// The bytes of the rows of a set.
@@ -269,8 +229,9 @@ fn row_bytes<R: Row>(set: &SortedSet<R>) -> u64 {
     (puts + marks) * R::BYTES as u64
 }
 
-/// The least limit that leaves this many bytes beside the pages of the engine.
-fn limit_for(own: u64) -> u64 {
+/// The least limit of the cache with which these bytes fit, beside directories and the pages of the engine.
+fn limit_for(state: &State, bytes: u64) -> u64 {
+    let own = state.directory_bytes() as u64 + BlockCache::capacity_for(bytes);
     // A larger limit gives a larger part to pages, up to its bound.
     own + (page_cache_bytes(usize::MAX) as u64).min(own / 3 + 1)
 }
