@@ -28,7 +28,7 @@ pub(crate) use schema::{
     all_listed, all_sets, by_row, fingerprint_of, key_row, number_of, permuted, posting_row,
     scope_of,
 };
-pub(crate) use shared::{MergeFailure, Progress, Shared};
+pub(crate) use shared::{Progress, Shared};
 #[cfg(test)]
 pub(crate) use state::first_rows;
 pub(crate) use state::{Edit, STATE, State, StateHead, create, decode_page, state_head};

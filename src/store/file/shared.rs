@@ -430,7 +430,9 @@ impl Shared {
         }
         // The merging thread waits for this. What failed before the file was opened again says nothing of it.
         let mut progress = self.progress.lock();
-        progress.failure.take_if(|failure| !failure.is_final);
+        if !progress.has_no_thread {
+            progress.failure = None;
+        }
         progress.reopenings += 1;
         progress.commits += 1;
         drop(progress);
@@ -586,52 +588,8 @@ pub(crate) struct Progress {
     pub(crate) reopenings: u64,
     /// Whether the thread is to end.
     pub(crate) stop: bool,
-    /// Why the last merge failed.
-    pub(crate) failure: Option<MergeFailure>,
-}
-
-/// Why the last merge failed.
-pub(crate) struct MergeFailure {
-    /// Whether the file is damaged. Otherwise the disk may be full, for example.
-    damage: bool,
-    /// Whether nothing will be merged any more.
-    is_final: bool,
-    reason: String,
-}
-
-impl From<&Error> for MergeFailure {
-    fn from(error: &Error) -> Self {
-        let reason = match std::error::Error::source(error) {
-            Some(cause) => format!("{error}: {cause}"),
-            None => error.to_string(),
-        };
-        Self {
-            damage: matches!(error, Error::Damaged { .. } | Error::Corrupted(_)),
-            is_final: false,
-            reason,
-        }
-    }
-}
-
-impl From<&io::Error> for MergeFailure {
-    /// Nothing can be merged, since the system gives no thread.
-    fn from(error: &io::Error) -> Self {
-        Self {
-            damage: false,
-            is_final: true,
-            reason: error.to_string(),
-        }
-    }
-}
-
-impl From<&MergeFailure> for Error {
-    /// The error for a transaction that waits for the merge.
-    fn from(failure: &MergeFailure) -> Self {
-        let cause = format!("levels could not be merged: {}", failure.reason);
-        if failure.damage {
-            Self::corrupted(cause)
-        } else {
-            Self::storage(cause)
-        }
-    }
+    /// If the last merge failed, the error for a transaction that waits for it.
+    pub(crate) failure: Option<Error>,
+    /// Whether nothing will be merged any more, since the system gave no thread.
+    pub(crate) has_no_thread: bool,
 }

@@ -329,7 +329,7 @@ pub(crate) fn wait_until_idle(shared: &Shared) -> Result<()> {
 fn wait_for_commit_after(shared: &Shared, commits: u64) -> Result<()> {
     let mut progress = shared.progress.lock();
     if let Some(failure) = &progress.failure {
-        return Err(failure.into());
+        return Err(failure.clone());
     }
     if progress.commits == commits {
         shared

@@ -15,9 +15,7 @@ use crate::parallel;
 use crate::process::OfProcess;
 use crate::store::blocks::Blocks;
 use crate::store::engine::guarded;
-use crate::store::file::{
-    AnySet, Edit, MergeFailure, Progress, Set, SetRow, Sets, Shared, State, View, by_row,
-};
+use crate::store::file::{AnySet, Edit, Progress, Set, SetRow, Sets, Shared, State, View, by_row};
 use crate::store::sorted_set::{Level, SetLevel};
 
 /// After this time without commits, a pause is a short one.
@@ -48,7 +46,9 @@ impl Worker {
             .spawn(move || merger.run());
         // Without a thread nothing is merged. A transaction that comes too far ahead gets this error.
         if let Err(error) = &thread {
-            shared.progress.lock().failure = Some(MergeFailure::from(error));
+            let mut progress = shared.progress.lock();
+            progress.failure = Some(Error::storage(format!("{NOT_MERGED}: {error}")));
+            progress.has_no_thread = true;
         }
         Self {
             shared,
@@ -122,7 +122,7 @@ impl Merger {
         if progress.reopenings != reopenings {
             return;
         }
-        progress.failure = Some(MergeFailure::from(error));
+        progress.failure = Some(not_merged(error));
         drop(progress);
         shared.changed.notify_all();
         let is_certain = shared.ensure_certain().is_ok();
@@ -289,6 +289,20 @@ impl Merger {
         while self.shared.is_transaction_waiting() && begun.elapsed() < LONGEST_YIELD {
             thread::yield_now();
         }
+    }
+}
+
+const NOT_MERGED: &str = "levels could not be merged";
+
+/// The error for a transaction that waits for a merge that has failed with this one.
+fn not_merged(error: &Error) -> Error {
+    let reason = match std::error::Error::source(error) {
+        Some(cause) => format!("{NOT_MERGED}: {error}: {cause}"),
+        None => format!("{NOT_MERGED}: {error}"),
+    };
+    match error {
+        Error::Damaged { .. } | Error::Corrupted(_) => Error::corrupted(reason),
+        _ => Error::storage(reason),
     }
 }
 

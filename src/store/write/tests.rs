@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::store::engine::Access;
-use crate::store::file::{CacheLimit, MergeFailure};
+use crate::store::file::CacheLimit;
 use crate::store::{Recording, Sizes, Store};
 
 fn document(number: u64) -> Document {
@@ -119,8 +119,7 @@ fn a_large_transaction_returns_the_error_of_the_merges_and_smaller_ones_go_on() 
     let shared = store.shared.clone();
     // Its thread ends.
     drop(store);
-    let failure = MergeFailure::from(&std::io::Error::other("no thread"));
-    shared.progress.lock().failure = Some(failure);
+    shared.progress.lock().failure = Some(Error::storage("no thread"));
     let put = |numbers: std::ops::Range<u64>| -> Result<()> {
         let mut writer = begin(&shared)?;
         numbers
@@ -242,7 +241,7 @@ fn a_merge_that_failed_before_the_file_was_opened_again_stops_no_commit() -> Res
     store.shared.set_broken(true);
     let failed = put_all(&store, 3..5).and_then(Transaction::commit);
     assert!(failed.is_err(), "the disk is broken");
-    let failure = MergeFailure::from(&Error::storage("the disk is broken"));
+    let failure = Error::storage("the disk is broken");
     store.shared.progress.lock().failure = Some(failure);
     store.shared.set_broken(false);
     store.reopen()?;
