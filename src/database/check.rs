@@ -9,7 +9,7 @@ use super::options::CreateOptions;
 use super::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::events::{Event, Operation, Watch};
-use crate::store::{CheckReport, SalvageReport, Salvaging, check_rows, salvage};
+use crate::store::{CheckReport, Findings, SalvageReport, Salvaging, check_rows, salvage};
 
 impl Database {
     /// Checks every invariant of the file.
@@ -91,8 +91,7 @@ impl Snapshot {
         &self,
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()> + Send,
     ) -> Result<CheckReport> {
-        let report = CheckReport::default();
-        check_rows(self.stored()?, report, &mut progress)
+        check_rows(self.stored()?, Findings::default(), &mut progress)
     }
 }
 

@@ -60,8 +60,8 @@ pub(crate) mod hostile {
 }
 #[cfg(test)]
 pub(crate) use blocks::{DocumentBlock, Extent, Lists};
-pub(crate) use checking::check_rows;
 pub use checking::{CheckReport, Problem};
+pub(crate) use checking::{Findings, check_rows};
 pub(crate) use crowds::Crowds;
 pub(crate) use dense::{backup, build};
 pub(crate) use engine::Access;

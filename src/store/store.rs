@@ -13,7 +13,7 @@ use crate::files::{NewFile, directory_of, ensure_nothing_at};
 use crate::metrics::Timed;
 use crate::plan::Plan;
 use crate::process::give_up_inherited;
-use crate::store::checking::{CheckProgress, CheckReport, check_rows};
+use crate::store::checking::{CheckProgress, CheckReport, Findings, check_rows};
 use crate::store::dense::{self, CopyProgress, WarmingProgress};
 use crate::store::engine::{Access, Changes, OpenFile, guarded};
 #[cfg(test)]
@@ -165,22 +165,24 @@ impl Store {
     pub(crate) fn check(&self, progress: CheckProgress<'_>) -> Result<CheckReport> {
         const PAGES_WRONG: &str =
             "checksums were wrong, or commits were lost, and the last whole commit was restored";
-        let mut report = CheckReport {
-            pages_verified: self.ensure_writable().is_ok(),
-            ..CheckReport::default()
-        };
-        if report.pages_verified {
+        let pages_verified = self.ensure_writable().is_ok();
+        let mut findings = Findings::default();
+        if pages_verified {
             let whole = self.check_pages();
-            if report.part("pages", whole)? == Some(false) {
-                report.add("pages", "-", PAGES_WRONG);
+            if findings.first("pages", whole)? == Some(false) {
+                findings.add_first("pages", PAGES_WRONG);
             }
         }
         // Damaged pages say nothing of the rows that were on them. Other rows may still be readable.
         let begun = self.begin_read();
-        match report.part("pages", begun)? {
-            Some(snapshot) => check_rows(&snapshot, report, progress),
-            None => Ok(report),
-        }
+        let report = match findings.first("pages", begun)? {
+            Some(snapshot) => check_rows(&snapshot, findings, progress)?,
+            None => findings.report(0, 0),
+        };
+        Ok(CheckReport {
+            pages_verified,
+            ..report
+        })
     }
 
     /// Waits until no other transaction writes, and begins one. `None` if that does not come in time.

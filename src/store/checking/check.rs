@@ -24,23 +24,23 @@ use crate::store::sorted_set::{Level, Life, SetLevel};
 const MOST_COLLECTED: u64 = 2 << 20;
 
 /// Checks that documents and the rows of all sets name each other and nothing else. Damage is a finding,
-/// any other error is returned. What is found is added to a report.
+/// any other error is returned. What is found is added to what was found before.
 pub(crate) fn check_rows(
     view: &View,
-    report: CheckReport,
+    mut findings: Findings,
     progress: CheckProgress<'_>,
 ) -> Result<CheckReport> {
     let tables = view.state().sets.tables();
-    let mut findings = Findings::default();
+    let before = findings.total();
     read_directories(view, &mut findings)?;
-    if findings.total() > 0 {
+    if findings.total() > before {
         findings.add(
             "directory",
             "-",
             "without it, the rows and the documents cannot be checked",
         );
         let documents = view.state().counters.documents;
-        return Ok(report.completed(documents, 0, findings));
+        return Ok(findings.report(documents, 0));
     }
     let mut walk = Walk::new(view, progress)?;
     let (mut products, mut found) = walk.run(&Products::new(tables))?;
@@ -65,7 +65,7 @@ pub(crate) fn check_rows(
     if walk.hidden.knows_documents() {
         found.check_counters(view, &mut findings);
     }
-    Ok(found.complete(report, findings))
+    Ok(found.report(findings))
 }
 
 /// Reads all directories.

@@ -6,5 +6,6 @@ mod tally;
 mod walk;
 
 pub(crate) use check::check_rows;
+pub(crate) use report::Findings;
 pub use report::{CheckReport, Problem};
 pub(crate) use walk::CheckProgress;

@@ -78,42 +78,6 @@ impl fmt::Display for Problem {
     }
 }
 
-impl CheckReport {
-    /// Adds what was found of documents and rows.
-    pub(super) fn completed(mut self, documents: u64, fingerprints: u64, found: Findings) -> Self {
-        self.documents = documents;
-        self.fingerprints = fingerprints;
-        let total = self.total_problems + found.total();
-        for problem in found.into_listed() {
-            self.list(problem);
-        }
-        self.total_problems = total;
-        self
-    }
-
-    pub(crate) fn add(&mut self, table: &'static str, key: &str, problem: &str) {
-        self.list(Problem::new(table, key, problem));
-    }
-
-    fn list(&mut self, problem: Problem) {
-        self.total_problems += 1;
-        if self.problems.len() < Self::MAX_PROBLEMS {
-            self.problems.push(problem);
-        }
-    }
-
-    /// What a part of the check found. `None` if damage ended it. The damage is then a problem.
-    pub(crate) fn part<T>(&mut self, table: &'static str, found: Result<T>) -> Result<Option<T>> {
-        match found {
-            Ok(found) => Ok(Some(found)),
-            Err(error) => {
-                self.list(Problem::from_damage(table, error)?);
-                Ok(None)
-            }
-        }
-    }
-}
-
 impl Problem {
     fn new(table: &'static str, key: impl Into<String>, problem: impl Into<String>) -> Self {
         Self {
@@ -139,7 +103,7 @@ impl Problem {
 
 /// The first findings, and the number of all.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+pub(crate) struct Findings {
     /// Each with the index of the part of the file where it was found.
     listed: Vec<(usize, Problem)>,
     total: u64,
@@ -150,9 +114,19 @@ impl Findings {
         self.total
     }
 
-    /// The findings that are listed.
-    fn into_listed(self) -> impl Iterator<Item = Problem> {
-        self.listed.into_iter().map(|(_, finding)| finding)
+    /// The report of a check that has counted so many documents and fingerprints.
+    pub(crate) fn report(self, documents: u64, fingerprints: u64) -> CheckReport {
+        CheckReport {
+            documents,
+            fingerprints,
+            problems: self
+                .listed
+                .into_iter()
+                .map(|(_, finding)| finding)
+                .collect(),
+            total_problems: self.total,
+            pages_verified: false,
+        }
     }
 
     /// Whether no more findings will be listed.
@@ -168,6 +142,19 @@ impl Findings {
         self.total += 1;
         if !self.is_full() {
             self.listed.push((part, finding));
+        }
+    }
+
+    /// Adds a finding that stands before those of all parts.
+    pub(crate) fn add_first(&mut self, table: &'static str, problem: &str) {
+        self.add_in(0, Problem::new(table, "-", problem));
+    }
+
+    /// What was read first. `None` if damage ended it. The damage is then a finding before those of all parts.
+    pub(crate) fn first<T>(&mut self, table: &'static str, read: Result<T>) -> Result<Option<T>> {
+        match read {
+            Ok(read) => Ok(Some(read)),
+            Err(error) => self.add_error(0, table, error).map(|()| None),
         }
     }
 

@@ -487,9 +487,9 @@ impl Found {
     }
 
     /// The report with these findings, and those of this pass in their order.
-    pub(super) fn complete(self, report: CheckReport, mut findings: Findings) -> CheckReport {
+    pub(super) fn report(self, mut findings: Findings) -> CheckReport {
         findings.merge(self.findings);
-        report.completed(self.documents, self.fingerprints, findings)
+        findings.report(self.documents, self.fingerprints)
     }
 
     /// Compares the counters with what was counted.
