@@ -78,11 +78,12 @@ impl GroupCommit<'_> {
                 Work::Insert(asked, promise) => documents.add(*asked, promise),
                 Work::Delete(key, promise) => {
                     documents.insert(&mut txn, decided);
-                    decided.delete(&mut txn, &key, promise);
+                    let deleted = act(&mut txn, |open| open.delete(&key));
+                    decided.delete(promise, deleted);
                 }
                 Work::Reach(reached, promise) => {
                     documents.insert(&mut txn, decided);
-                    let noted = reach(&mut txn, &reached);
+                    let noted = act(&mut txn, |open| open.reach(&reached));
                     decided.pending.push(Pending::Reach(promise, noted));
                 }
                 Work::Flush(promise) => {
@@ -96,17 +97,21 @@ impl GroupCommit<'_> {
     }
 }
 
-/// Notes how far a source was read. A name that no source can have concerns this submission alone.
-fn reach(txn: &mut Result<WriteTxn>, reached: &Reached) -> Result<()> {
-    let noted = match txn {
-        Ok(open) => open.reach(reached),
+/// Does something in a transaction. An error ends the transaction, unless it concerns this submission alone: a name
+/// that no source can have, or a key that no document can have.
+fn act<T>(
+    txn: &mut Result<WriteTxn>,
+    action: impl FnOnce(&mut WriteTxn) -> Result<T>,
+) -> Result<T> {
+    let done = match txn {
+        Ok(open) => action(open),
         Err(error) => Err(error.clone()),
     };
-    match &noted {
-        Ok(()) | Err(Error::SourceName { .. }) => {}
+    match &done {
+        Ok(_) | Err(Error::SourceName { .. } | Error::KeyLength { .. }) => {}
         Err(error) => *txn = Err(error.clone()),
     }
-    noted
+    done
 }
 
 /// The answer when the outcome of the commit is known. An error of one submission alone stays.
@@ -155,21 +160,7 @@ impl Decided {
         }
     }
 
-    fn delete(
-        &mut self,
-        txn: &mut Result<WriteTxn>,
-        key: &[u8],
-        promise: Promise<Option<Document>>,
-    ) {
-        let deleted = match txn {
-            Ok(open) => open.delete(key),
-            Err(error) => Err(error.clone()),
-        };
-        match &deleted {
-            // A key that no document can have concerns this submission alone.
-            Ok(_) | Err(Error::KeyLength { .. }) => {}
-            Err(error) => *txn = Err(error.clone()),
-        }
+    fn delete(&mut self, promise: Promise<Option<Document>>, deleted: Result<Option<Document>>) {
         match self.answers {
             Answers::Durable => self.pending.push(Pending::Delete(promise, deleted)),
             Answers::Decided => promise.give(deleted),
@@ -217,7 +208,7 @@ impl Documents {
         }
         for reached in last_of_each_source(&self.asked) {
             // An error ends the transaction, and everybody gets it with the commit.
-            _ = reach(txn, reached);
+            _ = act(txn, |open| open.reach(reached));
         }
         self.asked.clear();
     }
