@@ -34,7 +34,7 @@ pub(super) struct Walk<'a> {
     parts: Parts,
     /// What an earlier pass found hidden.
     pub(super) hidden: Hidden,
-    ticks: Ticks<'a>,
+    ticks: Mutex<Ticks<'a>>,
 }
 
 impl<'a> Walk<'a> {
@@ -43,17 +43,17 @@ impl<'a> Walk<'a> {
             view,
             parts: Parts::new(view)?,
             hidden: Hidden::nothing(view.state().sets.tables()),
-            ticks: Ticks(Mutex::new(TickState {
+            ticks: Mutex::new(Ticks {
                 done: 0,
                 all: 0,
                 progress,
-            })),
+            }),
         })
     }
 
     /// Goes through the whole file. Each worker has a tally of its own, of the kind of an empty one.
     pub(super) fn run<T: Tally>(&self, empty: &T) -> Result<(T, Found)> {
-        self.ticks.expect(self.parts.len());
+        self.ticks.lock().all += self.parts.len() as u64;
         let next = AtomicUsize::new(0);
         let workers = parallel::map(parallel::cores(), |_| {
             let mut worker = Worker::new(self, empty.emptied());
@@ -121,7 +121,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
     /// Takes parts until there are no more.
     fn work(&mut self, next: &AtomicUsize) -> Result<()> {
         while self.part(next.fetch_add(1, Ordering::Relaxed))? {
-            self.walk.ticks.tick()?;
+            self.walk.ticks.lock().tick()?;
         }
         Ok(())
     }
@@ -575,25 +575,17 @@ fn parts_of<R: SetRow>(view: &View, set: Set<R>) -> Result<(Set<R>, Vec<RangeInc
 }
 
 /// Reports to a caller how many parts are done.
-struct Ticks<'a>(Mutex<TickState<'a>>);
-
-struct TickState<'a> {
+struct Ticks<'a> {
     done: u64,
     all: u64,
     progress: CheckProgress<'a>,
 }
 
 impl Ticks<'_> {
-    /// Expects more parts.
-    fn expect(&self, parts: usize) {
-        self.0.lock().all += parts as u64;
-    }
-
     /// One more part is done. It is an error if the caller wants no more.
-    fn tick(&self) -> Result<()> {
-        let state = &mut *self.0.lock();
-        state.done += 1;
-        Error::if_broken((state.progress)(state.done, state.all))
+    fn tick(&mut self) -> Result<()> {
+        self.done += 1;
+        Error::if_broken((self.progress)(self.done, self.all))
     }
 }
 
