@@ -165,9 +165,9 @@ fn listen(_: &Arc<Store>, path: &Path) -> Result<Server> {
 /// Listens beside the file.
 fn listen_beside(store: &Arc<Store>) -> Result<Listener> {
     if store.ensure_writable().is_err() {
-        return Ok(Listener::new(()));
+        return Ok(Box::new(()));
     }
-    Ok(Listener::new(listen(store, &beside(store)?)?))
+    Ok(Box::new(listen(store, &beside(store)?)?))
 }
 
 /// Where the socket beside the file is, also if the directory of the process has changed since the file was opened.

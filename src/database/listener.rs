@@ -30,20 +30,4 @@ impl PartialEq for Listen {
 }
 
 /// A listener. It ends when this is dropped.
-pub(crate) struct Listener {
-    _held: Box<dyn Any + Send + Sync>,
-}
-
-impl Listener {
-    pub(crate) fn new(held: impl Any + Send + Sync) -> Self {
-        Self {
-            _held: Box::new(held),
-        }
-    }
-}
-
-impl fmt::Debug for Listener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listener").finish_non_exhaustive()
-    }
-}
+pub(crate) type Listener = Box<dyn Any + Send + Sync>;
