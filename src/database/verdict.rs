@@ -180,15 +180,10 @@ impl WriteTxn {
     /// until as many are found as are kept that the document does not outrank.
     pub fn insert_if_new(&mut self, document: &Document, policy: &Policy) -> Result<Verdict> {
         self.writer.ensure_whole()?;
-        let max_distance = self.checked_max_distance(document, policy)?;
+        self.checked_max_distance(document, policy)?;
         let view = self.writer.committed();
         let committed = find_committed(Reader::new(&view), &[(document, policy)])?.pop();
-        self.decide(
-            document,
-            policy,
-            max_distance,
-            committed.unwrap_or_default(),
-        )
+        self.decide(document, policy, committed.unwrap_or_default())
     }
 
     /// Answers a query as [`Snapshot::query`](crate::Snapshot::query) does, with what this transaction has written.
@@ -319,7 +314,7 @@ impl WriteTxn {
         for (&(document, policy), committed) in to_insert.iter().zip(committed) {
             let verdict = match self.checked_max_distance(document, policy) {
                 Err(error) => Err(error),
-                Ok(max_distance) => match self.decide(document, policy, max_distance, committed) {
+                Ok(_) => match self.decide(document, policy, committed) {
                     // Nothing was changed. So it fails alone.
                     Err(error @ Error::Verify(_)) => Err(error),
                     decided => Ok(decided?),
@@ -338,12 +333,11 @@ impl WriteTxn {
         Ok(policy.filter.bounds(document, settings)?.max_distance)
     }
 
-    /// Stores a document, or not.
+    /// Stores a document, or not. It and the policy are within their bounds.
     fn decide(
         &mut self,
         document: &Document,
         policy: &Policy,
-        max_distance: u32,
         committed: Committed<'_>,
     ) -> Result<Verdict> {
         // A document's own key is never a match. A document stored under it is what this one replaces.
@@ -353,7 +347,7 @@ impl WriteTxn {
         };
         let mut verdict = Verdict::inserted();
         let near = committed.near;
-        let found = self.near_duplicates(document, policy, max_distance, near, own.as_ref())?;
+        let found = self.near_duplicates(document, policy, near, own.as_ref())?;
         let outcome = match found {
             None => Outcome::Store,
             Some((search, matches)) => {
@@ -454,22 +448,21 @@ impl WriteTxn {
         &mut self,
         document: &'a Document,
         policy: &'a Policy,
-        max_distance: u32,
         committed: Option<Box<CommittedNear<'a>>>,
         own: Option<&Numbered>,
     ) -> Result<Option<(Search<'a>, Matches)>> {
         let Some(fingerprint) = document.fingerprint() else {
             return Ok(None);
         };
-        let query = NearQuery {
-            fingerprint,
-            max_distance,
-        };
         let settings = self.writer.reader().settings();
         let bounds = policy.filter.checked(settings)?;
         let sketch_filter = policy
             .filter
             .sketch_filter(&bounds, settings, document.sketch())?;
+        let query = NearQuery {
+            fingerprint,
+            max_distance: bounds.max_distance,
+        };
         self.near_written.find(&mut self.writer, query, |near| {
             let committed = committed.as_ref();
             committed.is_none_or(|committed| committed.search.may_need(near))
