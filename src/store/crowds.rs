@@ -278,11 +278,7 @@ mod tests {
         let sources = sources();
         let stacked = stack(&sources, 2, Rules::ONCE);
         let blocks = stacked.memory.blocks();
-        let reader = SetReader {
-            set: &stacked.set,
-            overlay: None,
-            blocks: blocks.of_table(&TABLE),
-        };
+        let reader = SetReader::new(&stacked.set, blocks.of_table(&TABLE));
         let mut expected = BTreeMap::<u64, u64>::new();
         let all = sources.iter().flat_map(BTreeMap::keys);
         all.for_each(|row| *expected.entry(row >> 56 << 56).or_default() += 1);

@@ -406,11 +406,7 @@ mod tests {
         });
         let file = stacked.memory.blocks().file();
         let blocks = Blocks::new(counted.clone(), Arc::new(BlockCache::new(0)), file);
-        let reader = SetReader {
-            set: &stacked.set,
-            overlay: None,
-            blocks: blocks.of_table(&TABLE),
-        };
+        let reader = SetReader::new(&stacked.set, blocks.of_table(&TABLE));
         let wanted: Vec<WantedPostings> = (0..1_000)
             .map(|i| {
                 (

@@ -112,11 +112,7 @@ impl View {
 
     /// A reader of a set.
     pub(crate) fn set<R: SetRow>(&self, set: Set<R>) -> SetReader<'_, R> {
-        SetReader {
-            set: &self.state.sets[set],
-            overlay: None,
-            blocks: self.blocks.of_table(set.table()),
-        }
+        SetReader::new(&self.state.sets[set], self.blocks.of_table(set.table()))
     }
 
     /// The blocks of documents.

@@ -123,11 +123,7 @@ impl MemoryFile {
     /// The rows of a set.
     fn rows<R: SetRow>(&self, set: Set<R>) -> Result<Vec<R>> {
         let blocks = self.memory.blocks();
-        let reader = SetReader {
-            set: &self.state.sets[set],
-            overlay: None,
-            blocks: blocks.of_table(set.table()),
-        };
+        let reader = SetReader::new(&self.state.sets[set], blocks.of_table(set.table()));
         let mut rows = Vec::new();
         reader.each(|row| rows.push(row))?;
         Ok(rows)

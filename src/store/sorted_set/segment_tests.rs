@@ -44,11 +44,7 @@ fn read_each(
     ranges: impl IntoIterator<Item = RangeInclusive<u64>>,
     mut each: impl FnMut(&[u64]),
 ) -> Result<()> {
-    let reader = SetReader {
-        set,
-        overlay: None,
-        blocks: blocks.of_table(&TABLE),
-    };
+    let reader = SetReader::new(set, blocks.of_table(&TABLE));
     read_ranges(
         Marks::Ignored,
         usize::MAX,
@@ -184,11 +180,7 @@ fn sieved(
         found: BTreeSet::new(),
         sieved: 0,
     };
-    let reader = SetReader {
-        set,
-        overlay: None,
-        blocks: blocks.of_table(&CUT_TABLE),
-    };
+    let reader = SetReader::new(set, blocks.of_table(&CUT_TABLE));
     read_ranges(
         Marks::Ignored,
         usize::MAX,

@@ -21,6 +21,15 @@ pub(crate) struct SetReader<'a, R: 'static> {
 }
 
 impl<'a, R: Row> SetReader<'a, R> {
+    /// Reads what is committed.
+    pub(crate) fn new(set: &'a SortedSet<R>, blocks: SetBlocks<'a>) -> Self {
+        Self {
+            set,
+            overlay: None,
+            blocks,
+        }
+    }
+
     /// The sorted runs in memory, from new to old.
     pub(crate) fn runs(&self) -> impl Iterator<Item = &'a Run<R>> {
         let written = match self.overlay {

@@ -372,11 +372,7 @@ fn a_damaged_or_missing_block_is_an_error_that_names_the_set() {
     let places = stacked.memory.places();
     assert!(places.len() > 8);
     let blocks = stacked.memory.blocks();
-    let set = SetReader {
-        set: &stacked.set,
-        overlay: None,
-        blocks: blocks.of_table(&TABLE),
-    };
+    let set = SetReader::new(&stacked.set, blocks.of_table(&TABLE));
     let problem = || match set.each(|_| ()) {
         Err(Error::Damaged {
             table: "test",
@@ -409,11 +405,7 @@ fn the_shares_of_prefixes_are_those_of_the_rows() -> Result<()> {
         let all: Vec<u64> = rows.keys().copied().collect();
         let stacked = stack(&[rows, BTreeMap::new()], 1, Rules::REPEATED);
         let blocks = stacked.memory.blocks();
-        let set = SetReader {
-            set: &stacked.set,
-            overlay: None,
-            blocks: blocks.of_table(&TABLE),
-        };
+        let set = SetReader::new(&stacked.set, blocks.of_table(&TABLE));
         for read in [false, true] {
             let shares = set.shares(read)?;
             assert_eq!(shares.len(), 65);
