@@ -3,8 +3,6 @@
 mod answering;
 mod check;
 #[cfg(test)]
-mod check_sketches_tests;
-#[cfg(test)]
 mod check_tests;
 mod clusters;
 mod crowding;
