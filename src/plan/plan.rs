@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use super::cost::CostModel;
 use super::covering::{self, Reach};
@@ -10,6 +10,7 @@ use super::planner;
 use super::probes::ProbeSet;
 use super::table::{MOST_TABLES, Table};
 use crate::error::Result;
+use crate::sync::RwLock;
 
 /// The permuted tables of a file, fixed when the file is created. Clones share the probe sets found so
 /// far.
@@ -133,15 +134,12 @@ impl Plan {
             row_bytes: (cache_bytes / (rows * self.tables.len() as u64).max(1)).min(MOST_ROW_BYTES)
                 as u32,
         };
-        let probe_sets = self.probe_sets.read();
-        let probe_sets = probe_sets.unwrap_or_else(PoisonError::into_inner);
         // A power of four.
         let together = 1 << (together.max(1).ilog2() & !1);
         let of = (distance, together, size);
-        if let Some(priced) = probe_sets.get(&of) {
+        if let Some(priced) = self.probe_sets.read().get(&of) {
             return Ok(priced.clone());
         }
-        drop(probe_sets);
         let cost_model = cost_model()?.for_queries(together);
         let probe_set = planner::cheapest(&self.tables, distance, &cost_model);
         let priced = PricedProbeSet {
@@ -150,9 +148,7 @@ impl Plan {
             ranges: probe_set.probed_ranges(),
             probe_set: Arc::new(probe_set),
         };
-        let probe_sets = self.probe_sets.write();
-        let mut probe_sets = probe_sets.unwrap_or_else(PoisonError::into_inner);
-        probe_sets.insert(of, priced.clone());
+        self.probe_sets.write().insert(of, priced.clone());
         Ok(priced)
     }
 }
