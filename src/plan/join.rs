@@ -14,7 +14,6 @@
 //! Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 4 (batch queries).
 
 use std::fmt;
-use std::str::FromStr;
 
 use super::candidates::pairs_within;
 use super::cost::CostModel;
@@ -22,7 +21,7 @@ use super::covering::Reach;
 use super::planner;
 use super::probes::{ProbeSet, ProbedPrefix};
 use super::table::{Permuted, Table};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 
 /// Two fingerprints within the max distance: one of each side, or two of the same set.
@@ -78,6 +77,17 @@ impl Part {
             },
         ])
     }
+
+    /// The part that prints as this text. A number that has more bits is none.
+    pub(crate) fn parsed(text: &str) -> Option<Self> {
+        let (leading, bits) = text.split_once('/')?;
+        let leading = u64::from_str_radix(leading, 16).ok()?;
+        let bits: u32 = bits.parse().ok()?;
+        let behind = u64::BITS.checked_sub(bits)?;
+        let first = leading.checked_shl(behind).unwrap_or(0);
+        let fits = first.checked_shr(behind).unwrap_or(0) == leading;
+        fits.then_some(Self { first, bits })
+    }
 }
 
 /// The bits as a number, `/`, and how many they are.
@@ -86,25 +96,6 @@ impl fmt::Display for Part {
         let leading = self.first.checked_shr(u64::BITS - self.bits).unwrap_or(0);
         write!(f, "{leading:x}/{}", self.bits)
     }
-}
-
-impl FromStr for Part {
-    type Err = Error;
-
-    /// A number that has more bits is none.
-    fn from_str(text: &str) -> Result<Self> {
-        parsed_part(text).ok_or(Error::PairPosition)
-    }
-}
-
-fn parsed_part(text: &str) -> Option<Part> {
-    let (leading, bits) = text.split_once('/')?;
-    let leading = u64::from_str_radix(leading, 16).ok()?;
-    let bits: u32 = bits.parse().ok()?;
-    let behind = u64::BITS.checked_sub(bits)?;
-    let first = leading.checked_shl(behind).unwrap_or(0);
-    let fits = first.checked_shr(behind).unwrap_or(0) == leading;
-    fits.then_some(Part { first, bits })
 }
 
 impl<'p> Join<'p> {

@@ -484,9 +484,9 @@ fn parsed(text: &str) -> Option<PairPosition> {
         return None;
     };
     let next = Unit {
-        slice: slice.parse().ok()?,
+        slice: Part::parsed(slice)?,
         stage: stage.parse().ok()?,
-        part: part.parse().ok()?,
+        part: Part::parsed(part)?,
     };
     let passes: Option<Vec<ProbedPrefix>> = passes.split(',').map(parsed_pass).collect();
     let join_plan = JoinPlan {
@@ -524,7 +524,7 @@ mod tests {
 
     #[test]
     fn a_position_is_parsed_as_it_is_printed_and_is_of_one_search_only() {
-        let parts = ["0/0", "5/3", "ffffffffffffffff/64", "1/64"].map(str::parse);
+        let parts = ["0/0", "5/3", "ffffffffffffffff/64", "1/64"].map(Part::parsed);
         let passes = [
             ProbedPrefix {
                 table: 0,
