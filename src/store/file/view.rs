@@ -122,8 +122,7 @@ impl View {
 
     /// The document of a number that a row has. It is an error if the document is not there.
     pub(crate) fn document(&self, number: DocumentNumber) -> Result<Document> {
-        let document = self.document_if(number, |_| Ok(true))?;
-        Ok(document.expect("it is wanted in any case"))
+        self.stored_document(number, |stored| stored.to_document())
     }
 
     /// The key of a document.
@@ -133,12 +132,7 @@ impl View {
 
     /// The sketch of a document.
     pub(crate) fn sketch(&self, number: DocumentNumber) -> Result<Option<Sketch>> {
-        let mut sketch = None;
-        self.document_if(number, |stored| {
-            sketch = stored.sketch()?;
-            Ok(false)
-        })?;
-        Ok(sketch)
+        self.stored_document(number, |stored| stored.sketch())
     }
 
     /// As [`document`](Self::document), or `None` if it is not wanted.
