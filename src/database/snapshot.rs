@@ -360,13 +360,13 @@ impl Snapshot {
         if stored.reader().counters().too_short == 0 {
             return Ok(());
         }
-        while let Some((block, after)) =
-            stored.documents_with(next, |fingerprint| fingerprint.is_none())?
-        {
+        while let Some((block, after)) = stored.seen_of_block(
+            next,
+            |fingerprint| fingerprint.is_none().then_some(()),
+            |(), _, document| Some(document),
+        )? {
             next = after;
-            for (_, document) in block {
-                each(&document?);
-            }
+            block.iter().for_each(&mut each);
         }
         Ok(())
     }

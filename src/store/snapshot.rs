@@ -22,15 +22,6 @@ impl StoredSnapshot {
         &self,
         from: DocumentNumber,
     ) -> Result<Option<(NumberedDocuments, DocumentNumber)>> {
-        self.documents_with(from, |_| true)
-    }
-
-    /// As [`documents`](Self::documents), but only documents with a wanted fingerprint. The others are not decoded.
-    pub(crate) fn documents_with(
-        &self,
-        from: DocumentNumber,
-        is_wanted: impl Fn(Option<Fingerprint>) -> bool,
-    ) -> Result<Option<(NumberedDocuments, DocumentNumber)>> {
         let Some((last, live)) = self.stored_documents(from.0)? else {
             return Ok(None);
         };
@@ -38,7 +29,7 @@ impl StoredSnapshot {
         let mut documents = Vec::new();
         match live {
             Ok(live) => {
-                for stored in live.iter().filter(|stored| is_wanted(stored.fingerprint)) {
+                for stored in live.iter() {
                     let number = DocumentNumber(stored.number);
                     let document = stored.to_document();
                     let document = document.map_err(damaged_document(number));
@@ -58,7 +49,7 @@ impl StoredSnapshot {
         &self,
         from: DocumentNumber,
         wanted: impl Fn(Option<Fingerprint>) -> Option<W>,
-        see: impl Fn(W, DocumentNumber, &Document) -> Option<T>,
+        see: impl Fn(W, DocumentNumber, Document) -> Option<T>,
     ) -> Result<Option<(Vec<T>, DocumentNumber)>> {
         let Some((last, live)) = self.stored_documents(from.0)? else {
             return Ok(None);
@@ -76,7 +67,7 @@ impl StoredSnapshot {
             let number = DocumentNumber(stored.number);
             let document = stored.to_document();
             let document = document.map_err(damaged_document(number))?;
-            seen.extend(see(wanted, number, &document));
+            seen.extend(see(wanted, number, document));
         }
         Ok(Some((seen, next)))
     }

@@ -500,7 +500,7 @@ impl DocumentReader<'_> {
                 |fingerprint| self.wanted(fingerprint?),
                 // The last block reaches into the next part.
                 |wanted, number, document| match number < part.end {
-                    true => self.see(wanted, number, document),
+                    true => self.see(wanted, number, &document),
                     false => None,
                 },
             )?;
