@@ -36,9 +36,7 @@ fn document(i: u64) -> Document {
 }
 
 fn sound() -> Result<Database> {
-    let settings = Settings::for_tests();
-    let database =
-        Database::of_store(Store::on_backend(Recording::default(), Some(&settings), SIZES)?.into());
+    let database = Database::of_store(Store::for_tests(SIZES)?.into());
     // More documents in one commit would become a level of their own. Documents that share a fingerprint are
     // in one commit. So its rows stand in one level only.
     for first in (0..300).step_by(30) {

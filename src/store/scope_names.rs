@@ -108,17 +108,9 @@ mod tests {
     use super::*;
     use crate::document::Document;
     use crate::fingerprint::Fingerprint;
-    use crate::store::file::{Settings, Turn};
+    use crate::store::file::Turn;
     use crate::store::write::Transaction;
-    use crate::store::{Recording, Sizes, Store};
-
-    fn store() -> Result<Store> {
-        Store::on_backend(
-            Recording::default(),
-            Some(&Settings::for_tests()),
-            Sizes::default(),
-        )
-    }
+    use crate::store::{Sizes, Store};
 
     fn put(store: &Store, scope: &str) -> Result<Transaction> {
         let mut writer = Transaction::new(Turn::wait(&store.shared)?)?;
@@ -138,8 +130,8 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_the_file_and_commit_that_is_asked() -> Result<()> {
-        let other = store()?;
-        let store = store()?;
+        let other = Store::for_tests(Sizes::default())?;
+        let store = Store::for_tests(Sizes::default())?;
         for scope in ["b", "a"] {
             put(&store, scope)?.commit()?;
             put(&other, "z")?.commit()?;
@@ -165,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_number_of_a_transaction_that_is_dropped_is_forgotten() -> Result<()> {
-        let store = store()?;
+        let store = Store::for_tests(Sizes::default())?;
         let names = ScopeNames::new(["kept", "dropped"]);
         put(&store, "kept")?.commit()?;
         let dropped = put(&store, "dropped")?;

@@ -78,16 +78,12 @@ mod tests {
     use super::*;
     use crate::fingerprint::Fingerprint;
     use crate::store::sizes::Sizes;
-    use crate::store::{Patience, Recording, Settings, Store};
+    use crate::store::{Patience, Store};
 
     /// All snapshots share the numbers of scopes that were looked up.
     #[test]
     fn a_snapshot_does_not_know_a_scope_that_came_later() -> Result<()> {
-        let store = Store::on_backend(
-            Recording::default(),
-            Some(&Settings::for_tests()),
-            Sizes::default(),
-        )?;
+        let store = Store::for_tests(Sizes::default())?;
         let put = |key: &str, scope: &str| -> Result<()> {
             let mut writer = store
                 .begin_write(Patience::Endless)?

@@ -148,6 +148,13 @@ impl Store {
         )
     }
 
+    /// A new store in memory, with the settings of tests.
+    #[cfg(test)]
+    pub(crate) fn for_tests(sizes: Sizes) -> Result<Self> {
+        let settings = Settings::for_tests();
+        Self::on_backend(crate::store::Recording::default(), Some(&settings), sizes)
+    }
+
     /// What is shared by all who use the file. All calls of handles go through here.
     #[inline]
     fn shared(&self) -> Result<&Arc<Shared>> {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::store::engine::Access;
 use crate::store::file::CacheLimit;
-use crate::store::{Recording, Sizes, Store};
+use crate::store::{Sizes, Store};
 
 fn document(number: u64) -> Document {
     Document::new(format!("key {number}"), Fingerprint::from_bits(number)).with_seen(0)
@@ -115,7 +115,7 @@ fn a_large_transaction_returns_the_error_of_the_merges_and_smaller_ones_go_on() 
         short_rows: 0,
         ..Sizes::default()
     };
-    let store = Store::on_backend(Recording::default(), Some(&Settings::for_tests()), sizes)?;
+    let store = Store::for_tests(sizes)?;
     let shared = store.shared.clone();
     // Its thread ends.
     drop(store);
@@ -143,11 +143,7 @@ fn a_large_transaction_returns_the_error_of_the_merges_and_smaller_ones_go_on() 
 /// stayed, and lists and counts no longer agreed.
 #[test]
 fn removing_a_document_whose_scope_is_lost_finds_the_damage() -> Result<()> {
-    let store = Store::on_backend(
-        Recording::default(),
-        Some(&Settings::for_tests()),
-        Sizes::default(),
-    )?;
+    let store = Store::for_tests(Sizes::default())?;
     let mut writer = begin(&store.shared)?;
     let document = Document::new("k", Fingerprint::from_bits(1)).with_scope("lost");
     writer.put(&document, None)?;
@@ -232,11 +228,7 @@ fn documents_are_found_in_memory_and_where_they_were_spilled() -> Result<()> {
 /// were still refused because of that merge.
 #[test]
 fn a_merge_that_failed_before_the_file_was_opened_again_stops_no_commit() -> Result<()> {
-    let store = Store::on_backend(
-        Recording::default(),
-        Some(&Settings::for_tests()),
-        Sizes::default(),
-    )?;
+    let store = Store::for_tests(Sizes::default())?;
     put_all(&store, 0..3)?.commit()?;
     store.shared.set_broken(true);
     let failed = put_all(&store, 3..5).and_then(Transaction::commit);
