@@ -147,8 +147,6 @@ fn explain(reader: Reader<'_>, query: &Query, max_distance: u32) -> Result<Expla
         fingerprint: query.fingerprint(),
         max_distance,
     };
-    // The probes are timed as a query makes them. Candidates are counted afterwards.
-    let Timing { near, first, again } = time(reader, near_query)?;
     let mut explanation = Explanation {
         plan: settings.plan.to_string(),
         max_distance,
@@ -157,12 +155,14 @@ fn explain(reader: Reader<'_>, query: &Query, max_distance: u32) -> Result<Expla
         candidates_expected: cost_model.all_candidates(&set),
         candidates: 0,
         blocks: 0,
-        near,
+        near: 0,
         total: 0,
         expected: Duration::from_nanos(cost_model.nanos(&set) as u64),
-        first,
-        again,
+        first: Duration::ZERO,
+        again: Duration::ZERO,
     };
+    // The probes are timed as a query makes them. Candidates are counted afterwards.
+    time(reader, near_query, &mut explanation)?;
     count_candidates(reader, near_query, &set, &mut explanation)?;
     Ok(explanation)
 }
@@ -180,35 +180,25 @@ fn table_probes(prefix: ProbedPrefix, cost_model: &CostModel) -> TableProbes {
     }
 }
 
-/// How long the probes of a query take, and the number of near fingerprints that they find.
-struct Timing {
-    near: u64,
-    first: Duration,
-    /// The median of the repetitions.
-    again: Duration,
-}
-
-fn time(reader: Reader<'_>, query: NearQuery) -> Result<Timing> {
+/// Times the probes of a query, and counts the near fingerprints that they find.
+fn time(reader: Reader<'_>, query: NearQuery, explanation: &mut Explanation) -> Result<()> {
     let mut times = Vec::new();
-    let mut near = 0;
     let begun_all = Instant::now();
     while times.len() < 2 || (times.len() < MOST_TIMES && begun_all.elapsed() < LONGEST_TIMING) {
         let begun = Instant::now();
-        near = 0;
+        explanation.near = 0;
         let queries = [query];
         let mut parts = NearSearch::new(reader, &queries);
         while let Some(part) = parts.next_part()? {
-            near += part.len() as u64;
+            explanation.near += part.len() as u64;
         }
         times.push(begun.elapsed());
     }
-    let first = times.remove(0);
+    explanation.first = times.remove(0);
     times.sort_unstable();
-    Ok(Timing {
-        near,
-        first,
-        again: times[times.len() / 2],
-    })
+    // The median of the repetitions.
+    explanation.again = times[times.len() / 2];
+    Ok(())
 }
 
 /// Counts the candidates of a query, and the blocks that they are in.
