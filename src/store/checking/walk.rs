@@ -690,12 +690,7 @@ impl Hidden {
 
     /// Whether it is not known if a row that a set has is right. `table` is given if the set is a
     /// permuted one.
-    pub(super) fn hides_stored<R: SetRow>(
-        &self,
-        set: Set<R>,
-        row: R,
-        table: Option<&Table>,
-    ) -> bool {
+    fn hides_stored<R: SetRow>(&self, set: Set<R>, row: R, table: Option<&Table>) -> bool {
         let number = number_of(row.number()).0;
         self.hides_row(set, row)
             // Rows that live once have the number of a document.
