@@ -86,7 +86,8 @@ impl Snapshot {
             levels.retain(|&level| level == 0.0);
         }
         let near = Near::within(max_distance).min_similarity(0.0);
-        let query = PairQuery::new(&near, settings)?.by_sketch(has_sketches);
+        let mut query = PairQuery::new(&near, settings)?;
+        query.by_sketch = has_sketches;
 
         let mut counts = NearCounts::new(levels, max_distance);
         let observe = &mut |event: MemberEvent| {

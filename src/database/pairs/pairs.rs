@@ -230,8 +230,11 @@ impl Pairs {
 
     fn query(&self) -> Result<PairQuery> {
         let reader = self.snapshot.reader()?;
-        let from = self.from.clone();
-        PairQuery::for_caller(&self.near, reader.settings(), self.each_document, from)
+        let mut query = PairQuery::new(&self.near, reader.settings())?;
+        query.takes_unsketched = self.near.min_similarity.is_none();
+        query.each_document = self.each_document;
+        query.from = self.from.clone();
+        Ok(query)
     }
 
     /// Finds all pairs, each once, and gives them to `observe`: first the groups, in the order of their fingerprints,

@@ -23,14 +23,17 @@ pub(in crate::database) struct PairQuery {
     pub(in crate::database) min_similarity: Option<f64>,
     /// Whether the distance alone decides for documents of another side that have no sketch, as it does for queries
     /// without a sketch.
-    takes_unsketched: bool,
+    pub(super) takes_unsketched: bool,
     /// From when on documents count, if not all do.
     since: Option<i64>,
     scopes: Option<ScopeNames>,
-    each_document: bool,
-    /// Whether sketches are compared although the distance alone decides.
-    by_sketch: bool,
-    from: Option<PairPosition>,
+    /// Whether pairs are of documents. Otherwise they are of fingerprints.
+    pub(super) each_document: bool,
+    /// Whether each pair has its similarity, although the distance alone decides. Not for a search that goes on from a
+    /// position.
+    pub(super) by_sketch: bool,
+    /// The position to go on from, if it is not the beginning.
+    pub(super) from: Option<PairPosition>,
 }
 
 /// An event of the search, with members in the place of groups.
@@ -52,6 +55,7 @@ pub(in crate::database) enum MemberEvent {
 }
 
 impl PairQuery {
+    /// All pairs of near fingerprints.
     pub(in crate::database) fn new(near: &Near, settings: &Settings) -> Result<Self> {
         let bounds = near.checked(settings)?;
         Ok(Self {
@@ -64,27 +68,6 @@ impl PairQuery {
             by_sketch: false,
             from: None,
         })
-    }
-
-    /// The pairs for a caller: of fingerprints or of each document, from a position on if one is given.
-    pub(super) fn for_caller(
-        near: &Near,
-        settings: &Settings,
-        each_document: bool,
-        from: Option<PairPosition>,
-    ) -> Result<Self> {
-        Ok(Self {
-            takes_unsketched: near.min_similarity.is_none(),
-            each_document,
-            from,
-            ..Self::new(near, settings)?
-        })
-    }
-
-    /// Whether each pair has its similarity, although the distance alone decides. Not for a search that goes on from a
-    /// position.
-    pub(super) fn by_sketch(self, by_sketch: bool) -> Self {
-        Self { by_sketch, ..self }
     }
 
     /// Finds all pairs, each once, and gives them to `observe`, until it fails: the pairs of a snapshot, or of a
