@@ -70,14 +70,6 @@ pub(super) struct Growing<'s, 'a> {
     expected: f64,
 }
 
-/// How the searches go on.
-enum Step {
-    /// By probes, within this distance.
-    Within(u32),
-    /// By a scan for all that is left.
-    Scan,
-}
-
 impl<'s, 'a> Growing<'s, 'a> {
     /// Searches for the nearest documents.
     fn new(reader: Reader<'s>, searches: &'s mut [Search<'a>]) -> Self {
@@ -113,9 +105,9 @@ impl<'s, 'a> Growing<'s, 'a> {
     /// Calls `note` with the near fingerprints that each search may need, by its index.
     pub(super) fn run(&mut self, note: &mut impl FnMut(usize, NearFingerprint)) -> Result<()> {
         while !self.open.is_empty() {
-            match self.next_step()? {
-                Step::Within(distance) => self.search_within(distance, note)?,
-                Step::Scan => return self.scan(note),
+            match self.next_distance()? {
+                Some(distance) => self.search_within(distance, note)?,
+                None => return self.scan(note),
             }
         }
         Ok(())
@@ -126,12 +118,13 @@ impl<'s, 'a> Growing<'s, 'a> {
         self.open.iter().map(|&index| &self.searches[index])
     }
 
-    fn next_step(&mut self) -> Result<Step> {
+    /// The distance within which the searches go on by probes. `None` if a scan for all that is left is cheapest.
+    fn next_distance(&mut self) -> Result<Option<u32>> {
         let together = self.open.len();
         let bounds = self.open().map(|search| search.near_query().max_distance);
         let most_distance = bounds.max().unwrap_or(0);
         let distance = match self.is_crowded {
-            false => return self.next_expected_step(most_distance),
+            false => return self.next_expected_distance(most_distance),
             true if self.open().any(Search::stops_early) => {
                 let doubled = self
                     .reached
@@ -141,14 +134,11 @@ impl<'s, 'a> Growing<'s, 'a> {
             true => most_distance,
         };
         let probe_set = near_search::probe_set(self.reader, distance, together)?;
-        Ok(match *probe_set {
-            ProbeSet::Scan => Step::Scan,
-            ProbeSet::Prefixes(_) => Step::Within(distance),
-        })
+        Ok((*probe_set != ProbeSet::Scan).then_some(distance))
     }
 
     /// The largest distance within [`GROWTH`] and [`ENOUGH`], but at least the next one.
-    fn next_expected_step(&mut self, most_distance: u32) -> Result<Step> {
+    fn next_expected_distance(&mut self, most_distance: u32) -> Result<Option<u32>> {
         let most_nanos = (self.spent_nanos * GROWTH).max(FIRST_NANOS);
         let wanted = self.open().map(Search::limit);
         let mut enough = wanted.max().unwrap_or(0) as f64 * ENOUGH;
@@ -172,10 +162,7 @@ impl<'s, 'a> Growing<'s, 'a> {
         }
         self.spent_nanos += chosen.nanos;
         self.expected = chosen.near;
-        Ok(match *chosen.probe_set {
-            ProbeSet::Scan => Step::Scan,
-            ProbeSet::Prefixes(_) => Step::Within(distance),
-        })
+        Ok((*chosen.probe_set != ProbeSet::Scan).then_some(distance))
     }
 
     /// Searches within a distance, and closes the searches that have found enough.
