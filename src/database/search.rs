@@ -215,21 +215,6 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// The search among the documents of near fingerprints that are known.
-    pub(super) fn among(
-        near: &[NearFingerprint],
-        reader: Reader<'_>,
-        target: SearchTarget<'a>,
-        limit: usize,
-        ignored: Option<&Numbered>,
-    ) -> Result<Self> {
-        let mut search = Self::new(reader, target, limit, ignored)?;
-        if !search.is_over {
-            search.add_near(reader, near)?;
-        }
-        Ok(search)
-    }
-
     /// A search that has not begun. It lists up to `limit` documents, whatever the filter says. The document
     /// `ignored` does not count.
     pub(super) fn new(

@@ -486,7 +486,10 @@ impl WriteTxn {
                 None => near.search,
             },
             NearNow::Among(near) => {
-                let mut search = Search::among(&near, reader, target, most, own)?;
+                let mut search = Search::new(reader, target, most, own)?;
+                if !search.is_over() {
+                    search.add_near(reader, &near)?;
+                }
                 while !self.near_written.is_empty() {
                     search.look_for_enough(reader)?;
                     let enough = search.enough();
