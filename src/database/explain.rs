@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::answering;
-use super::near_search::{NearQuery, NearSearch, probe_set};
+use super::near_search::{NearQuery, NearSearch, priced_probe_set};
 use super::query::{Matches, Query};
 use super::snapshot::Snapshot;
 use crate::error::Result;
@@ -134,10 +134,11 @@ impl Snapshot {
 /// The explanation of a search within a distance, without the number of documents that match.
 fn explain(reader: Reader<'_>, query: &Query, max_distance: u32) -> Result<Explanation> {
     let settings = reader.settings();
-    let set = probe_set(reader, max_distance, 1)?;
+    let priced = priced_probe_set(reader, max_distance, 1)?;
+    let set = &*priced.probe_set;
     let cost_model = reader.cost_model(true)?;
     let mut probes = Vec::new();
-    if let ProbeSet::Prefixes(prefixes) = &*set {
+    if let ProbeSet::Prefixes(prefixes) = set {
         for &prefix in prefixes {
             probes.push(table_probes(prefix, &cost_model));
         }
@@ -152,18 +153,18 @@ fn explain(reader: Reader<'_>, query: &Query, max_distance: u32) -> Result<Expla
         max_distance,
         probes,
         sources: levels + runs,
-        candidates_expected: cost_model.all_candidates(&set),
+        candidates_expected: cost_model.all_candidates(set),
         candidates: 0,
         blocks: 0,
         near: 0,
         total: 0,
-        expected: Duration::from_nanos(cost_model.nanos(&set) as u64),
+        expected: Duration::from_nanos(cost_model.nanos(set) as u64),
         first: Duration::ZERO,
         again: Duration::ZERO,
     };
     // The probes are timed as a query makes them. Candidates are counted afterwards.
     time(reader, near_query, &mut explanation)?;
-    count_candidates(reader, near_query, &set, &mut explanation)?;
+    count_candidates(reader, near_query, set, &mut explanation)?;
     Ok(explanation)
 }
 

@@ -14,7 +14,7 @@
 
 use std::mem;
 
-use super::near_search::{self, NearQuery, NearSearch, priced_probe_set, sort_and_dedup};
+use super::near_search::{NearQuery, NearSearch, priced_probe_set, sort_and_dedup};
 use super::query::{Matches, Query};
 use super::search::{self, Search, SearchTarget};
 use super::unlike::Unlike;
@@ -133,8 +133,8 @@ impl<'s, 'a> Growing<'s, 'a> {
             }
             true => most_distance,
         };
-        let probe_set = near_search::probe_set(self.reader, distance, together)?;
-        Ok((*probe_set != ProbeSet::Scan).then_some(distance))
+        let priced = priced_probe_set(self.reader, distance, together)?;
+        Ok((*priced.probe_set != ProbeSet::Scan).then_some(distance))
     }
 
     /// The largest distance within [`GROWTH`] and [`ENOUGH`], but at least the next one.
