@@ -167,6 +167,15 @@ impl Bounds {
     }
 }
 
+/// Adds a column with a value of each document.
+fn encode_values(
+    documents: &[DocumentRef<'_>],
+    value: impl Fn(&DocumentRef<'_>) -> u64,
+    bytes: &mut Vec<u8>,
+) {
+    encode_column(|| documents.iter().map(&value), bytes);
+}
+
 fn encode_plain(documents: &[DocumentRef<'_>], bytes: &mut Vec<u8>) {
     let Extent {
         least_seen: least,
@@ -175,48 +184,33 @@ fn encode_plain(documents: &[DocumentRef<'_>], bytes: &mut Vec<u8>) {
     } = extent_of(documents);
     bytes.extend(least.to_le_bytes());
     bytes.extend(greatest.to_le_bytes());
-    encode_column(
-        || {
-            documents
-                .iter()
-                .zip(0..)
-                .map(|(document, i): (_, u64)| document.number - i)
-        },
+    let numbers = || {
+        documents
+            .iter()
+            .zip(0..)
+            .map(|(document, i): (_, u64)| document.number - i)
+    };
+    encode_column(numbers, bytes);
+    encode_values(
+        documents,
+        |document| document.fingerprint.is_some().into(),
         bytes,
     );
-    encode_column(
-        || {
-            documents
-                .iter()
-                .map(|document| u64::from(document.fingerprint.is_some()))
-        },
+    encode_values(
+        documents,
+        |document| document.seen.wrapping_sub(least) as u64,
         bytes,
     );
-    encode_column(
-        || {
-            documents
-                .iter()
-                .map(|document| document.seen.wrapping_sub(least) as u64)
-        },
-        bytes,
-    );
-    encode_column(
-        || documents.iter().map(|document| document.repeats.into()),
-        bytes,
-    );
-    encode_column(
-        || documents.iter().map(|document| document.key.len() as u64),
-        bytes,
-    );
-    encode_column(
-        || {
-            documents
-                .iter()
-                .map(|document| document.extras.len() as u64)
-        },
-        bytes,
-    );
-    encode_shingles(documents, bytes);
+    encode_values(documents, |document| document.repeats.into(), bytes);
+    encode_values(documents, |document| document.key.len() as u64, bytes);
+    encode_values(documents, |document| document.extras.len() as u64, bytes);
+    if sketch_bytes(documents) > 0 {
+        encode_values(
+            documents,
+            |document| document.sketch.map_or(0, |sketch| sketch.shingles.into()),
+            bytes,
+        );
+    }
     for document in documents {
         bytes.extend(
             document
@@ -239,18 +233,6 @@ fn sketch_bytes(documents: &[DocumentRef<'_>]) -> usize {
         .iter()
         .find_map(|document| document.sketch)
         .map_or(0, |sketch| sketch.bytes.len())
-}
-
-/// Adds the column of the numbers of shingles, if there are sketches.
-fn encode_shingles(documents: &[DocumentRef<'_>], bytes: &mut Vec<u8>) {
-    if sketch_bytes(documents) > 0 {
-        let shingles = |document: &DocumentRef<'_>| {
-            document
-                .sketch
-                .map_or(0, |sketch| u64::from(sketch.shingles))
-        };
-        encode_column(|| documents.iter().map(shingles), bytes);
-    }
 }
 
 /// Adds the sketches themselves.
