@@ -189,16 +189,6 @@ struct Queued {
     at: Instant,
 }
 
-impl Queued {
-    fn new(work: Work) -> Self {
-        Self {
-            bytes: work.memory_bytes(),
-            at: Instant::now(),
-            work,
-        }
-    }
-}
-
 /// The queue of a writer.
 ///
 /// Before a lock is taken, here or in a ticket, it is made sure that this is the process of the writer: one that was
@@ -426,29 +416,38 @@ impl Submissions {
 
     /// Puts work into the queue, or into the line before it. Returns who waits there.
     pub(super) fn line_up(&self, work: Work) -> Result<Option<Arc<Waiter>>> {
-        let submission = Queued::new(work);
-        let mut queue = self.queue.lock();
-        queue.ensure_open()?;
-        if queue.is_full(&self.options, submission.bytes) {
+        self.push_or(work, |queue, submission| {
             let waiter = Arc::<Waiter>::default();
             queue.line.push_back((submission, waiter.clone()));
-            self.due.notify_one();
-            return Ok(Some(waiter));
-        }
-        queue.push(submission);
-        self.notify_after_push(&queue);
-        Ok(None)
+            waiter
+        })
     }
 
     /// Puts work into the queue, or gives it back if the queue is full.
     pub(super) fn try_add(&self, work: Work) -> Result<Option<Work>> {
-        let submission = Queued::new(work);
+        self.push_or(work, |queue, submission| {
+            queue.has_refused = true;
+            submission.work
+        })
+    }
+
+    /// Puts work into the queue. If it is full, returns what is done `instead`.
+    fn push_or<T>(
+        &self,
+        work: Work,
+        instead: impl FnOnce(&mut Queue, Queued) -> T,
+    ) -> Result<Option<T>> {
+        let submission = Queued {
+            bytes: work.memory_bytes(),
+            at: Instant::now(),
+            work,
+        };
         let mut queue = self.queue.lock();
         queue.ensure_open()?;
         if queue.is_full(&self.options, submission.bytes) {
-            queue.has_refused = true;
+            let done = instead(&mut queue, submission);
             self.due.notify_one();
-            return Ok(Some(submission.work));
+            return Ok(Some(done));
         }
         queue.push(submission);
         self.notify_after_push(&queue);
