@@ -1,7 +1,6 @@
 //! Overlap: how much of a text stood elsewhere, unit by unit and by document.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
@@ -237,7 +236,7 @@ impl Snapshot {
         query.near.checked(settings)?;
         let fingerprinter =
             Fingerprinter::new(settings.scheme)?.with_sketch_size(settings.sketch_size);
-        let TextUnits { units, wanted } = TextUnits::new(text, query.unit, &fingerprinter)?;
+        let (units, wanted) = units_of(text, query.unit, &fingerprinter)?;
         let found = Search {
             reader,
             query,
@@ -254,7 +253,10 @@ impl Snapshot {
         overlap.documents = documents;
         overlap.total_documents = total_documents;
         overlap.count_first_units(&wanted, &found.firsts);
-        let firsts: Vec<_> = found.firsts.into_iter().map(First::into_match).collect();
+        let firsts = found.firsts.into_iter();
+        let firsts: Vec<_> = firsts
+            .map(|first| first.0.map(|(_, first)| Arc::new(first)))
+            .collect();
         overlap.units.reserve_exact(units.len());
         for unit in units {
             overlap.add(OverlapUnit {
@@ -319,10 +321,6 @@ impl First {
             similarity: found.similarity,
         };
         self.0 = Some((number, first));
-    }
-
-    fn into_match(self) -> Option<Arc<FirstMatch>> {
-        self.0.map(|(_, first)| Arc::new(first))
     }
 }
 
@@ -477,13 +475,6 @@ impl OverlapQuery {
     }
 }
 
-/// The units of a text.
-struct TextUnits {
-    units: Vec<TextUnit>,
-    /// Those that are looked for.
-    wanted: Vec<Wanted>,
-}
-
 /// A paragraph or a sentence of the text.
 struct TextUnit {
     range: Range<usize>,
@@ -502,49 +493,46 @@ pub(super) struct Wanted {
     pub(super) characters: u64,
 }
 
-impl TextUnits {
-    fn new(text: &str, unit: Unit, fingerprinter: &Fingerprinter) -> Result<Self> {
-        let ranges = unit.ranges(text, MOST_UNITS + 1);
-        if ranges.len() > MOST_UNITS {
-            return Err(Error::TooManyUnits {
-                max_units: MOST_UNITS,
-            });
-        }
-        let pieces: Vec<&str> = ranges.iter().map(|range| &text[range.clone()]).collect();
-        let judged = fingerprinter.fingerprints_and_sketches(&pieces);
-        let mut units = Vec::with_capacity(ranges.len());
-        let mut wanted = Vec::new();
-        let mut indexes = HashMap::new();
-        for ((range, piece), judged) in ranges.into_iter().zip(pieces).zip(judged) {
-            let characters = piece.chars().count() as u64;
-            let index = judged.map(|judged| match indexes.entry(judged) {
-                Entry::Occupied(known) => *known.get(),
-                Entry::Vacant(new) => {
-                    wanted.push(Wanted::new(judged));
-                    *new.insert(wanted.len() - 1)
-                }
-            });
-            if let Some(index) = index {
-                wanted[index].units += 1;
-                wanted[index].characters += characters;
-            }
-            units.push(TextUnit {
-                range,
-                characters,
-                wanted: index,
-            });
-        }
-        Ok(Self { units, wanted })
+/// The units of a text, and those that are looked for.
+fn units_of(
+    text: &str,
+    unit: Unit,
+    fingerprinter: &Fingerprinter,
+) -> Result<(Vec<TextUnit>, Vec<Wanted>)> {
+    let ranges = unit.ranges(text, MOST_UNITS + 1);
+    if ranges.len() > MOST_UNITS {
+        return Err(Error::TooManyUnits {
+            max_units: MOST_UNITS,
+        });
     }
-}
-
-impl Wanted {
-    fn new((fingerprint, sketch): (Fingerprint, Option<Sketch>)) -> Self {
-        Self {
-            fingerprint,
-            sketch,
-            units: 0,
-            characters: 0,
+    let pieces: Vec<&str> = ranges.iter().map(|range| &text[range.clone()]).collect();
+    let judged = fingerprinter.fingerprints_and_sketches(&pieces);
+    let mut units = Vec::with_capacity(ranges.len());
+    let mut wanted = Vec::new();
+    let mut indexes = HashMap::new();
+    for ((range, piece), judged) in ranges.into_iter().zip(pieces).zip(judged) {
+        let characters = piece.chars().count() as u64;
+        let index = judged.map(|judged| {
+            *indexes.entry(judged).or_insert_with(|| {
+                let (fingerprint, sketch) = judged;
+                wanted.push(Wanted {
+                    fingerprint,
+                    sketch,
+                    units: 0,
+                    characters: 0,
+                });
+                wanted.len() - 1
+            })
+        });
+        if let Some(index) = index {
+            wanted[index].units += 1;
+            wanted[index].characters += characters;
         }
+        units.push(TextUnit {
+            range,
+            characters,
+            wanted: index,
+        });
     }
+    Ok((units, wanted))
 }
