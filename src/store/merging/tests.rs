@@ -242,16 +242,8 @@ impl Model {
                 continue;
             }
             let number = live[index.index(live.len())];
-            self.live.remove(&number);
             self.removed.push(number);
-            let fingerprint_gone = self.live.keys().all(|&it| bits(it) != bits(number));
-            operations.push(operation(
-                Change::Remove {
-                    fingerprint_gone,
-                    unstored: false,
-                },
-                number,
-            ));
+            operations.push(self.remove(number, false));
         }
         for _ in 0..puts {
             self.next += 1;
@@ -407,15 +399,7 @@ fn sets_grow_into_levels_and_the_space_of_the_dead_is_reclaimed() -> Result<()> 
     for numbers in live.chunks(60) {
         let mut operations = Vec::new();
         for &number in numbers.iter().filter(|number| **number % 3 != 0) {
-            model.live.remove(&number);
-            let fingerprint_gone = model.live.keys().all(|&it| bits(it) != bits(number));
-            operations.push(operation(
-                Change::Remove {
-                    fingerprint_gone,
-                    unstored: false,
-                },
-                number,
-            ));
+            operations.push(model.remove(number, false));
         }
         file.transact(&operations)?;
         while file.merge(&mut sweep)? {}
@@ -501,18 +485,7 @@ fn a_walk_that_finds_nothing_is_not_repeated() -> Result<()> {
     file.transact(&model.transact(12, &[]))?;
     while file.merge(&mut sweep)? {}
     // No block is more than a third dead, except the last, which still grows.
-    let mut removes = Vec::new();
-    for number in [1, 6, 12] {
-        model.live.remove(&number);
-        removes.push(operation(
-            Change::Remove {
-                fingerprint_gone: true,
-                unstored: false,
-            },
-            number,
-        ));
-    }
-    file.transact(&removes)?;
+    file.transact(&[1, 6, 12].map(|number| model.remove(number, false)))?;
     file.freeze()?;
     let mut steps = 0;
     while file.merge(&mut sweep)? {
@@ -542,15 +515,7 @@ fn small_levels_of_large_transactions_are_merged_when_they_are_too_many() -> Res
             .collect();
         let mut operations = Vec::new();
         for number in removes {
-            model.live.remove(&number);
-            let fingerprint_gone = model.live.keys().all(|&it| bits(it) != bits(number));
-            operations.push(operation(
-                Change::Remove {
-                    fingerprint_gone,
-                    unstored: false,
-                },
-                number,
-            ));
+            operations.push(model.remove(number, false));
         }
         operations.extend(model.transact(40, &[]));
         file.transact(&operations)?;
