@@ -9,7 +9,7 @@ use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableDefinition, T
 
 use super::changes::Changes;
 use super::open_file::Engine;
-use super::recording::{Event, Image, Recording};
+use super::recording::{Image, Recording};
 use crate::store::sizes::{self, Sizes};
 
 type WideKey = (u8, u128);
@@ -114,19 +114,8 @@ fn a_killed_file_opens_without_a_repair() {
             txn.commit().expect("it can be committed");
         }
         // The file as it is before the engine closes it.
-        let mut killed = Image::default();
-        storage
-            .events()
-            .iter()
-            .for_each(|event: &Event| killed.apply(event));
-        let is_repaired = Arc::new(AtomicBool::new(false));
-        let noted = is_repaired.clone();
-        let mut builder = redb::Builder::new();
-        builder.set_repair_callback(move |_| noted.store(true, Ordering::Relaxed));
-        let opened = builder
-            .create_with_backend(Recording::new(killed))
-            .expect("it is whole");
-        assert_eq!(is_repaired.load(Ordering::Relaxed), !quick);
+        let (opened, is_repaired) = opened_as_it_is(&storage);
+        assert_eq!(is_repaired, !quick);
         let txn = opened.begin_read().expect("it can be read");
         let table = txn.open_table(NARROW).expect("it is there");
         assert_eq!(
@@ -144,17 +133,17 @@ fn a_file_that_is_killed_behind_any_commit_opens_without_a_repair() {
     let first: (&[_], &[_]) = (&[], &[("state", vec![0; 100])]);
     let engine = Engine::on_backend(storage.clone(), 1 << 20, Some(first)).expect("a new file");
     for commit in 1..5 {
-        let is_repaired = is_repaired_at_opening(&storage);
+        let (_, is_repaired) = opened_as_it_is(&storage);
         assert!(!is_repaired, "behind commit {commit}");
         let meta = [("state", vec![commit; 100])];
         let applied = engine.apply(&Changes::default(), &meta);
         applied.expect("it can be written");
     }
-    assert!(!is_repaired_at_opening(&storage));
+    assert!(!opened_as_it_is(&storage).1);
 }
 
-/// Whether the engine goes through all pages when it opens the file as it is now.
-fn is_repaired_at_opening(storage: &Recording) -> bool {
+/// What is in the file now, opened, and whether the engine went through all pages for that.
+fn opened_as_it_is(storage: &Recording) -> (Database, bool) {
     let mut killed = Image::default();
     for event in storage.events() {
         killed.apply(&event);
@@ -164,6 +153,6 @@ fn is_repaired_at_opening(storage: &Recording) -> bool {
     let mut builder = redb::Builder::new();
     builder.set_repair_callback(move |_| noted.store(true, Ordering::Relaxed));
     let opened = builder.create_with_backend(Recording::new(killed));
-    drop(opened.expect("it is whole"));
-    is_repaired.load(Ordering::Relaxed)
+    let opened = opened.expect("it is whole");
+    (opened, is_repaired.load(Ordering::Relaxed))
 }
