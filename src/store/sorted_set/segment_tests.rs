@@ -79,44 +79,55 @@ fn kinds_of_rows() -> Vec<Vec<u64>> {
     kinds
 }
 
+/// Three threads ask, each with numbers of its own and at least a hundred times, while the cache is changed.
+fn ask_while_changing(
+    ask: impl Fn(u64) -> Result<()> + Sync,
+    change: impl Fn(usize),
+) -> Result<()> {
+    let ask = &ask;
+    let is_over = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        let mut readers = Vec::new();
+        for number in 0..3 {
+            readers.push(scope.spawn(move || -> Result<()> {
+                let mut asked = number;
+                while !is_over.load(Ordering::Relaxed) || asked < 300 {
+                    ask(asked)?;
+                    asked += 3;
+                }
+                Ok(())
+            }));
+        }
+        for round in 0..150 {
+            change(round);
+            thread::sleep(std::time::Duration::from_millis(1));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        readers
+            .into_iter()
+            .try_for_each(|reader| reader.join().expect("no panic"))
+    })
+}
+
 #[test]
 fn rows_are_the_same_while_segments_are_made_and_given_up() -> Result<()> {
     for rows in kinds_of_rows() {
         let stacked = set_of(rows.iter().copied());
         let blocks = blocks_of(&stacked.memory, ROOM);
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            let mut readers = Vec::new();
-            for number in 0..3 {
-                let stacked = &stacked;
-                let blocks = &blocks;
-                let rows = &rows;
-                let is_over = &is_over;
-                readers.push(scope.spawn(move || -> Result<u64> {
-                    let mut asked = 0;
-                    while !is_over.load(Ordering::Relaxed) || asked < 100 {
-                        let first = rows[spread(asked * 3 + number) as usize % rows.len()];
-                        let length = u64::MAX >> (spread(asked) % 64);
-                        let range = first..=first.saturating_add(length);
-                        let within = rows.iter().copied().filter(|row| range.contains(row));
-                        let right: Vec<u64> = within.collect();
-                        assert_eq!(read(&stacked.set, blocks, &range)?, right, "{range:?}");
-                        asked += 1;
-                    }
-                    Ok(asked)
-                }));
+        let ask = |asked: u64| -> Result<()> {
+            let first = rows[spread(asked) as usize % rows.len()];
+            let length = u64::MAX >> (spread(asked / 3) % 64);
+            let range = first..=first.saturating_add(length);
+            let within = rows.iter().copied().filter(|row| range.contains(row));
+            let right: Vec<u64> = within.collect();
+            assert_eq!(read(&stacked.set, &blocks, &range)?, right, "{range:?}");
+            Ok(())
+        };
+        ask_while_changing(ask, |round| {
+            blocks.cache.set_capacity([ROOM, 9_000, 0][round % 3]);
+            if round % 10 == 0 {
+                blocks.cache.clear();
             }
-            for round in 0..150 {
-                blocks.cache.set_capacity([ROOM, 9_000, 0][round % 3]);
-                if round % 10 == 0 {
-                    blocks.cache.clear();
-                }
-                thread::sleep(std::time::Duration::from_millis(1));
-            }
-            is_over.store(true, Ordering::Relaxed);
-            readers
-                .into_iter()
-                .try_for_each(|reader| reader.join().expect("no panic").map(drop))
         })?;
         blocks.cache.set_capacity(0);
         assert_eq!(
@@ -202,7 +213,6 @@ fn rows_are_the_same_while_segments_are_cut() -> Result<()> {
     for rows in kinds_of_rows() {
         let stacked = set_of(rows.iter().copied());
         let blocks = blocks_of(&stacked.memory, ROOM);
-        let is_over = AtomicBool::new(false);
         let nothing = BTreeSet::new();
         let ask = |asked: u64| -> Result<usize> {
             let first = rows[spread(asked * 3) as usize % rows.len()];
@@ -219,31 +229,14 @@ fn rows_are_the_same_while_segments_are_cut() -> Result<()> {
             assert_eq!(found, right, "{range:?}");
             Ok(sieved)
         };
-        thread::scope(|scope| {
-            let mut readers = Vec::new();
-            for number in 0..3 {
-                let is_over = &is_over;
-                let ask = &ask;
-                readers.push(scope.spawn(move || -> Result<()> {
-                    let mut asked = number;
-                    while !is_over.load(Ordering::Relaxed) || asked < 300 {
-                        ask(asked)?;
-                        asked += 3;
-                    }
-                    Ok(())
-                }));
-            }
-            for round in 0..150 {
+        ask_while_changing(
+            |asked| ask(asked).map(drop),
+            |round| {
                 blocks.cache.set_rows_fit(round % 7 == 0);
                 let capacity = [ROOM, 30_000, 9_000, 0][round % 4];
                 blocks.cache.set_capacity(capacity);
-                thread::sleep(std::time::Duration::from_millis(1));
-            }
-            is_over.store(true, Ordering::Relaxed);
-            readers
-                .into_iter()
-                .try_for_each(|reader| reader.join().expect("no panic"))
-        })?;
+            },
+        )?;
         // Half of what the rows take is enough for signatures of all.
         blocks.cache.set_rows_fit(false);
         blocks.cache.set_capacity(ROOM);
