@@ -37,15 +37,8 @@ struct Memory {
     sorting: usize,
 }
 
-/// A dense copy that has no name yet, or a temporary one.
-struct Copied<'a> {
-    new: NewFile,
-    engine: Engine,
-    counter: Counter<'a>,
-}
-
 /// Makes a dense copy in the new file, which is in the directory of `target`, whole and synced. `settings` are
-/// those of the copy.
+/// those of the copy. Returns its temporary name, the copy, and what has counted its rows.
 fn copy<'a>(
     view: &View,
     settings: &Settings,
@@ -54,7 +47,7 @@ fn copy<'a>(
     sizes: &Sizes,
     memory: Memory,
     progress: CopyProgress<'a>,
-) -> Result<Copied<'a>> {
+) -> Result<(Temporary, Arc<OpenFile>, Counter<'a>)> {
     let directory = directory_of(target)?;
     ensure_room(view, &settings.plan, directory, sizes)?;
     let failed = Error::io(target);
@@ -70,11 +63,8 @@ fn copy<'a>(
     copy.write(&engine, sizes, &mut counter)?;
     let engine = engine.trimmed(&new, target, memory.engine)?;
     sync_file(&new.file).map_err(&failed)?;
-    Ok(Copied {
-        new,
-        engine,
-        counter,
-    })
+    let open = Arc::new(OpenFile::new(engine, new.file));
+    Ok((new.temporary, open, counter))
 }
 
 /// The most bytes that a block of one document takes.
@@ -349,11 +339,7 @@ pub(crate) fn compact(
         sorting,
     };
     let new = NewFile::replacing(target, view.file())?;
-    let Copied {
-        new,
-        engine,
-        mut counter,
-    } = copy(
+    let (temporary, open, mut counter) = copy(
         &view,
         &settings,
         new,
@@ -362,14 +348,13 @@ pub(crate) fn compact(
         memory,
         progress,
     )?;
-    let open = Arc::new(OpenFile::new(engine, new.file));
     let cache = view.blocks().cache.clone();
     let copied = verified(&open, settings, cache, Some(&view), &mut || counter.go_on())?;
     // Somebody may have changed the mode meanwhile.
     open.file
         .set_permissions(view.file().metadata().map_err(&failed)?.permissions())
         .map_err(&failed)?;
-    put_in_place(shared, new.temporary, &open, copied)
+    put_in_place(shared, temporary, &open, copied)
 }
 
 /// Puts the copy in the place of the file. `copied` is what it holds.
@@ -432,15 +417,10 @@ pub(crate) fn backup(
     let path = &path::absolute(path).map_err(&failed)?;
     let settings = view.settings().for_another_file();
     let new = NewFile::copy_of(directory_of(path)?, view.file())?;
-    let Copied {
-        new,
-        engine,
-        mut counter,
-    } = copy(view, &settings, new, path, sizes, MEMORY, progress)?;
-    let open = Arc::new(OpenFile::new(engine, new.file));
+    let (temporary, open, mut counter) = copy(view, &settings, new, path, sizes, MEMORY, progress)?;
     // The file may have given the same numbers to other blocks. So the copy has a cache of its own.
     let cache = Arc::new(BlockCache::new(0));
     verified(&open, settings, cache, Some(view), &mut || counter.go_on())
         .map_err(Error::of_file(path))?;
-    new.temporary.keep_as(path)
+    temporary.keep_as(path)
 }
