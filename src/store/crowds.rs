@@ -38,28 +38,14 @@ pub(crate) struct Crowds {
     pub(crate) all_from: u64,
 }
 
-/// What is looked for.
-#[derive(Clone, Copy, Debug)]
-struct CrowdsWanted {
-    /// The length of the prefix, 1 to 64.
-    bits: u32,
-    /// The most prefixes in the list.
-    most: usize,
-    /// A set with no more rows than this is read as a whole.
-    most_read: u64,
-}
-
 impl Reader<'_> {
     /// The fingerprints that most documents have: at most `most`. With no more postings than `most_read`, all are read.
     pub(crate) fn largest_groups(self, most: usize, most_read: u64) -> Result<Crowds> {
-        let wanted = CrowdsWanted {
-            bits: 64,
-            most,
-            most_read,
-        };
         crowds(
             &self.set(POSTINGS),
-            wanted,
+            64,
+            most,
+            most_read,
             // Every document is counted once.
             |row| ScopeNumber::ALL_DOCUMENTS.contains(&scope_of(row)),
             |range| self.documents_of(Fingerprint::from_bits(*range.start())),
@@ -76,39 +62,39 @@ impl Reader<'_> {
     ) -> Result<Crowds> {
         let bits = self.settings().plan.tables()[table].prefix_bits;
         let set = self.set(permuted(table));
-        let wanted = CrowdsWanted {
+        crowds(
+            &set,
             bits,
             most,
             most_read,
-        };
-        crowds(
-            &set,
-            wanted,
             |_| true,
             |range| Ok(set.puts_and_marks(&range)?.0),
         )
     }
 }
 
-/// Finds the prefixes that most rows have. Only rows of the set that `counts` accepts count. `count` counts those
-/// whose prefix is in a range.
+/// Finds the prefixes of `bits` bits, 1 to 64, that most rows have: at most `most`. A set with no more rows than
+/// `most_read` is read as a whole. Only rows of the set that `counts` accepts count. `count` counts those whose prefix
+/// is in a range.
 fn crowds<R: SetRow>(
     reader: &SetReader<'_, R>,
-    wanted: CrowdsWanted,
+    bits: u32,
+    most: usize,
+    most_read: u64,
     counts: impl Fn(R) -> bool,
     count: impl FnMut(RangeInclusive<u64>) -> Result<u64>,
 ) -> Result<Crowds> {
     let rows = reader.set.rows();
     let mut top = Top {
         list: Vec::new(),
-        most: wanted.most,
+        most,
     };
     // Marks have to be read too.
-    let all_from = if rows.0 + rows.1 <= wanted.most_read {
-        read_all(reader, wanted, counts, &mut top)?;
+    let all_from = if rows.0 + rows.1 <= most_read {
+        read_all(reader, bits, counts, &mut top)?;
         1
     } else {
-        count_found(reader, wanted, count, &mut top)?
+        count_found(reader, bits, count, &mut top)?
     };
     Ok(Crowds {
         list: top.list,
@@ -123,11 +109,11 @@ fn behind(bits: u32) -> u64 {
 
 fn read_all<R: SetRow>(
     reader: &SetReader<'_, R>,
-    wanted: CrowdsWanted,
+    bits: u32,
     counts: impl Fn(R) -> bool,
     top: &mut Top,
 ) -> Result<()> {
-    let behind = behind(wanted.bits);
+    let behind = behind(bits);
     let mut current: Option<Crowd> = None;
     for range in reader.parts()? {
         for row in reader.rows(&range)? {
@@ -154,15 +140,15 @@ fn read_all<R: SetRow>(
 /// Adds the prefixes that the directories tell of. Returns the number of rows from which on there is no other.
 fn count_found<R: SetRow>(
     reader: &SetReader<'_, R>,
-    wanted: CrowdsWanted,
+    bits: u32,
     mut count: impl FnMut(RangeInclusive<u64>) -> Result<u64>,
     top: &mut Top,
 ) -> Result<u64> {
-    let behind = behind(wanted.bits);
-    let KnownPrefixes { known, unknown } = known_prefixes(reader, behind)?;
+    let behind = behind(bits);
+    let (known, unknown) = known_prefixes(reader, behind)?;
     let mut known: Vec<(u64, u64)> = known.into_iter().collect();
     known.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
-    let most_counted = COUNTED_PER_WANTED.saturating_mul(wanted.most);
+    let most_counted = COUNTED_PER_WANTED.saturating_mul(top.most);
     let most_counted = most_counted.saturating_add(COUNTED_AT_LEAST);
     for (index, &(prefix, rows)) in known.iter().enumerate() {
         let most = rows + unknown;
@@ -180,32 +166,27 @@ fn count_found<R: SetRow>(
     Ok(unknown)
 }
 
-/// The prefixes that the directories and the runs in memory know to have many rows.
-struct KnownPrefixes {
-    /// The rows that surely have a prefix, marked or not.
-    known: HashMap<u64, u64>,
-    /// Each prefix has fewer rows than this beside those that are known.
-    unknown: u64,
-}
-
-fn known_prefixes<R: SetRow>(reader: &SetReader<'_, R>, behind: u64) -> Result<KnownPrefixes> {
-    let mut found = KnownPrefixes {
-        known: HashMap::new(),
-        unknown: 1,
-    };
+/// The prefixes that the directories and the runs in memory know to have many rows, with the number of rows that surely
+/// have each, marked or not. Beside these, each prefix has fewer rows than the second number.
+fn known_prefixes<R: SetRow>(
+    reader: &SetReader<'_, R>,
+    behind: u64,
+) -> Result<(HashMap<u64, u64>, u64)> {
+    let mut known: HashMap<u64, u64> = HashMap::new();
+    let mut unknown = 1;
     for SetLevel { level, .. } in &reader.set.levels {
         let mut before = None;
         let mut most = 0;
         for entry in level.entries(level.all(), reader.blocks)? {
             let prefix = entry.high.prefix() & !behind;
             if before == Some(prefix) {
-                *found.known.entry(prefix).or_default() += u64::from(entry.puts);
+                *known.entry(prefix).or_default() += u64::from(entry.puts);
             }
             before = Some(prefix);
             most = most.max(u64::from(entry.puts));
         }
         // A part of the block that ends with the prefix first, and a part of the block behind the last.
-        found.unknown += 2 * most;
+        unknown += 2 * most;
     }
     for run in reader.runs() {
         for rows in run
@@ -213,12 +194,12 @@ fn known_prefixes<R: SetRow>(reader: &SetReader<'_, R>, behind: u64) -> Result<K
             .chunk_by(|a, b| a.prefix() & !behind == b.prefix() & !behind)
         {
             if rows.len() >= LEAST_IN_RUN {
-                *found.known.entry(rows[0].prefix() & !behind).or_default() += rows.len() as u64;
+                *known.entry(rows[0].prefix() & !behind).or_default() += rows.len() as u64;
             }
         }
-        found.unknown += LEAST_IN_RUN as u64;
+        unknown += LEAST_IN_RUN as u64;
     }
-    Ok(found)
+    Ok((known, unknown))
 }
 
 /// The largest crowds so far.
@@ -290,11 +271,6 @@ mod tests {
         assert_eq!((expected[0].prefix, expected[1].prefix), (7 << 56, 9 << 56));
         let find = |most, most_read| {
             let mut counted = 0;
-            let wanted = CrowdsWanted {
-                bits: 8,
-                most,
-                most_read,
-            };
             let count = |range: RangeInclusive<u64>| {
                 counted += 1;
                 Ok(expected
@@ -302,7 +278,7 @@ mod tests {
                     .find(|crowd| crowd.prefix == *range.start())
                     .map_or(0, |crowd| crowd.rows))
             };
-            crowds(&reader, wanted, |_| true, count).map(|found| (found, counted))
+            crowds(&reader, 8, most, most_read, |_| true, count).map(|found| (found, counted))
         };
         let (found, counted) = find(300, u64::MAX)?;
         assert_eq!(
