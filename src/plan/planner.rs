@@ -97,13 +97,19 @@ fn search(
     ProbeSet::Scan
 }
 
+/// A prefix has 0 to 64 bits.
+const LENGTHS: usize = 65;
+
 struct Planner<'a> {
     tables: &'a [Table],
     /// For each table, the bits of the fingerprint that are its leading 0 to 64 bits, as masks.
     masks: Vec<[u64; 65]>,
     distance: u32,
     cost_model: &'a CostModel,
-    memo: CostMemo<'a>,
+    /// The costs of probed prefixes, each of which is computed once: by table, length and flips. NaN until then.
+    known_nanos: Vec<Cell<f64>>,
+    /// So many numbers of flips have a place among them.
+    known_flips: usize,
     /// The steps that are left for all proofs together.
     steps: Cell<u32>,
 }
@@ -116,19 +122,35 @@ struct Layout {
 
 impl<'a> Planner<'a> {
     fn new(tables: &'a [Table], distance: u32, cost_model: &'a CostModel, steps: u32) -> Self {
+        // With more flips than the distance has bits there is nothing left to find.
+        let known_flips = distance as usize + 2;
+        let known_tables = cost_model.shares.len().max(1);
         Self {
             tables,
             masks: tables.iter().map(Table::prefix_masks).collect(),
             distance,
             cost_model,
-            memo: CostMemo::new(cost_model, distance),
+            known_nanos: vec![Cell::new(f64::NAN); known_tables * LENGTHS * known_flips],
+            known_flips,
             steps: Cell::new(steps),
         }
     }
 
     /// The cost of a probed prefix.
     fn prefix_nanos(&self, prefix: ProbedPrefix) -> f64 {
-        self.memo.prefix_nanos(prefix)
+        // Without shares, the tables cost the same.
+        let has_shares = !self.cost_model.shares.is_empty();
+        let table = if has_shares { prefix.table } else { 0 };
+        let flips = prefix.flips as usize;
+        let place = (table * LENGTHS + prefix.prefix_bits as usize) * self.known_flips + flips;
+        let known = match self.known_nanos.get(place) {
+            Some(known) if flips < self.known_flips => known,
+            _ => return self.cost_model.prefix_nanos(prefix),
+        };
+        if known.get().is_nan() {
+            known.set(self.cost_model.prefix_nanos(prefix));
+        }
+        known.get()
     }
 
     fn nanos(&self, prefixes: &[ProbedPrefix]) -> f64 {
@@ -400,47 +422,6 @@ impl<'a> Planner<'a> {
             _ => cost,
         });
         self.cost_model.sum_nanos(costs)
-    }
-}
-
-/// The costs of probed prefixes, each of which is computed once.
-struct CostMemo<'a> {
-    cost_model: &'a CostModel,
-    /// By table, length and flips. NaN until it is computed.
-    known_nanos: Vec<Cell<f64>>,
-    /// So many numbers of flips have a place.
-    flips: usize,
-}
-
-/// A prefix has 0 to 64 bits.
-const LENGTHS: usize = 65;
-
-impl<'a> CostMemo<'a> {
-    fn new(cost_model: &'a CostModel, distance: u32) -> Self {
-        // With more flips than the distance has bits there is nothing left to find.
-        let flips = distance as usize + 2;
-        let tables = cost_model.shares.len().max(1);
-        Self {
-            cost_model,
-            known_nanos: vec![Cell::new(f64::NAN); tables * LENGTHS * flips],
-            flips,
-        }
-    }
-
-    fn prefix_nanos(&self, prefix: ProbedPrefix) -> f64 {
-        // Without shares, the tables cost the same.
-        let has_shares = !self.cost_model.shares.is_empty();
-        let table = if has_shares { prefix.table } else { 0 };
-        let flips = prefix.flips as usize;
-        let place = (table * LENGTHS + prefix.prefix_bits as usize) * self.flips + flips;
-        let known = match self.known_nanos.get(place) {
-            Some(known) if flips < self.flips => known,
-            _ => return self.cost_model.prefix_nanos(prefix),
-        };
-        if known.get().is_nan() {
-            known.set(self.cost_model.prefix_nanos(prefix));
-        }
-        known.get()
     }
 }
 
