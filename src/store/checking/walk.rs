@@ -72,20 +72,14 @@ impl<'a> Walk<'a> {
         all.join_ends();
         Ok((all.tally, all.found))
     }
-
-    fn permuted_table<R: SetRow>(&self, set: Set<R>) -> Option<&Table> {
-        let plan = &self.view.settings().plan;
-        plan.tables().get(set.permuted_number()?)
-    }
 }
 
-/// The least and the greatest number of hidden documents of a part. One span for each part takes a bounded
-/// memory, whatever is damaged.
-#[derive(Default)]
-struct Span(Option<(u64, u64)>);
+/// The first and the last hidden row of a part, or the least and the greatest number of its hidden documents. One span
+/// for each part takes a bounded memory, whatever is damaged.
+struct Span<R>(Option<(R, R)>);
 
-impl Span {
-    fn add(&mut self, first: u64, last: u64) {
+impl<R: Row> Span<R> {
+    fn add(&mut self, first: R, last: R) {
         let before = self.0.unwrap_or((first, last));
         self.0 = Some((before.0.min(first), before.1.max(last)));
     }
@@ -147,7 +141,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
 
     fn documents(&mut self, part: usize, numbers: &RangeInclusive<u64>) -> Result<()> {
         let mut next = *numbers.start();
-        let mut hidden = Span::default();
+        let mut hidden = Span(None);
         while next <= *numbers.end() {
             let (last, read) = match self.walk.view.stored_documents(next) {
                 Ok(Some(stored)) => stored,
@@ -175,7 +169,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
         Ok(())
     }
 
-    fn block(&mut self, part: usize, block: &LiveDocuments, hidden: &mut Span) -> Result<()> {
+    fn block(&mut self, part: usize, block: &LiveDocuments, hidden: &mut Span<u64>) -> Result<()> {
         for number in block.dead() {
             let Ok(()) = self.expecting().put(DEAD, number);
         }
@@ -244,15 +238,14 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
         range: &RangeInclusive<R>,
     ) -> Result<()> {
         let walk = self.walk;
-        let mut hidden: Option<(R, R)> = None;
+        let mut hidden = Span(None);
         let findings = &mut self.found.findings;
         let reader = walk.view.set(set);
         let mut rows = reader.inspect(range, &mut |first, last, error| {
-            let before = hidden.unwrap_or((first, last));
-            hidden = Some((before.0.min(first), before.1.max(last)));
+            hidden.add(first, last);
             findings.add_error(part, set.table().name, error)
         })?;
-        if let Some((first, last)) = hidden {
+        if let Some((first, last)) = hidden.0 {
             self.found.hidden.hide_rows(set, first, last);
         }
         if set.is(KEYS) {
@@ -261,7 +254,8 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
             self.fingerprints(part, &rows);
         }
         if !walk.hidden.is_empty() {
-            let table = walk.permuted_table(set);
+            let tables = walk.view.settings().plan.tables();
+            let table = set.permuted_number().map(|number| &tables[number]);
             rows.retain(|&row| !walk.hidden.hides_stored(set, row, table));
         }
         self.tally.store(set, &rows);
