@@ -30,7 +30,7 @@ pub(crate) struct Reader<'a> {
     /// What is committed.
     view: &'a View,
     /// The rows and documents that a transaction sees besides the view. A snapshot has none.
-    written: Option<&'a Written>,
+    pub(super) written: Option<&'a Written>,
 }
 
 impl Transaction {
@@ -52,14 +52,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What a transaction has written, if it is one that reads.
-    pub(super) fn written(self) -> Option<&'a Written> {
-        self.written
-    }
-
     pub(crate) fn counters(self) -> Counters {
         match self.written {
-            Some(written) => written.counters(),
+            Some(written) => written.counters,
             None => self.view.state().counters,
         }
     }
@@ -70,7 +65,7 @@ impl<'a> Reader<'a> {
 
     /// A reader of a set.
     pub(super) fn set<R: SetRow>(self, set: Set<R>) -> SetReader<'a, R> {
-        let overlay = self.written.map(|written| written.rows(set));
+        let overlay = self.written.map(|written| &written.overlays[set]);
         SetReader {
             overlay,
             ..self.view.set(set)
@@ -185,7 +180,7 @@ impl<'a> Reader<'a> {
 
     /// The document of a number, if it is the transaction that has put it.
     fn written_document(self, number: DocumentNumber) -> Option<Result<Document>> {
-        self.written?.document(number)
+        self.written?.documents.document(number)
     }
 
     /// The document of a number that a row has. It is an error if the document is not there.
@@ -290,7 +285,7 @@ impl<'a> Reader<'a> {
             return Ok(Some(ScopeNumber::EMPTY));
         }
         if let Some(written) = self.written
-            && let Some(&number) = written.new_scopes().get(name)
+            && let Some(&number) = written.scopes.get(name)
         {
             return Ok(Some(number));
         }
@@ -310,7 +305,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn fingerprints(self) -> u64 {
         let written = self
             .written
-            .map_or(0, |written| written.rows(permuted(0)).rows());
+            .map_or(0, |written| written.overlays[permuted(0)].rows());
         self.view.state().sets[permuted(0)].rows_left() + written as u64
     }
 
@@ -323,7 +318,7 @@ impl<'a> Reader<'a> {
             .documents
             .first_since(since, view.document_blocks())?;
         let first = match (stored, self.written) {
-            (None, Some(written)) => written.first_since(since),
+            (None, Some(written)) => written.documents.first_since(since),
             (stored, _) => stored,
         };
         Ok(first.map(DocumentNumber))
@@ -337,7 +332,7 @@ impl<'a> Reader<'a> {
         since: i64,
     ) -> Result<Option<DocumentNumber>> {
         if let Some(written) = self.written
-            && let Some(number) = written.last_since(last.0, since)
+            && let Some(number) = written.documents.last_since(last.0, since)
         {
             return Ok(Some(DocumentNumber(number)));
         }

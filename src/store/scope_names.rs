@@ -78,8 +78,8 @@ impl ScopeNames {
         numbers.dedup();
         let numbers = ReadScopes::These(numbers.into());
         // Numbers that a transaction has given are given to other scopes if it is dropped.
-        let is_committed = reader.written().is_none_or(|written| {
-            let given = written.new_scopes();
+        let is_committed = reader.written.is_none_or(|written| {
+            let given = &written.scopes;
             given.is_empty() || all && !self.0.names.iter().any(|name| given.contains_key(&**name))
         });
         if is_committed {

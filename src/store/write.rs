@@ -23,14 +23,14 @@ use crate::store::blocks::{
 };
 use crate::store::engine::{BlockBytes, SpillFile};
 use crate::store::file::{
-    Change, Counters, DOCUMENTS, Edit, KEYS, Operation, Overlays, Set, SetRow, Settings, Shared,
-    SourceRows, Turn, View, damaged_document, permuted,
+    Change, Counters, DOCUMENTS, Edit, KEYS, Operation, Overlays, Settings, Shared, SourceRows,
+    Turn, View, damaged_document, permuted,
 };
 use crate::store::known_sketches::KnownSketches;
 use crate::store::merging::{Fold, throttle, wait_for_room_for_a_level};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
-use crate::store::sorted_set::{Overlay, Run};
+use crate::store::sorted_set::Run;
 
 /// A transaction does not go through the log if it has more operations than this multiple of those that may
 /// be recent. The log is replayed at opening, so it must not become long.
@@ -395,13 +395,13 @@ impl fmt::Debug for Transaction {
 
 /// What a transaction has written so far.
 pub(super) struct Written {
-    overlays: Overlays,
-    documents: WrittenDocuments,
+    pub(super) overlays: Overlays,
+    pub(super) documents: WrittenDocuments,
     /// The scopes that are new, with their numbers.
-    scopes: BTreeMap<String, ScopeNumber>,
+    pub(super) scopes: BTreeMap<String, ScopeNumber>,
     sources: BTreeMap<Vec<u8>, Option<SourceRecord>>,
     /// Those of the file, with what was written.
-    counters: Counters,
+    pub(super) counters: Counters,
     /// Those of the documents that were put, removed or not.
     sketches: KnownSketches,
 }
@@ -427,41 +427,11 @@ impl Written {
             self.sketches.add(fingerprint, Some(sketch));
         }
     }
-
-    /// The counters of the file, with what was written.
-    pub(super) fn counters(&self) -> Counters {
-        self.counters
-    }
-
-    /// The rows that were put and marked in a set.
-    pub(super) fn rows<R: SetRow>(&self, set: Set<R>) -> &Overlay<R> {
-        &self.overlays[set]
-    }
-
-    /// The scopes that are new, with their numbers.
-    pub(super) fn new_scopes(&self) -> &BTreeMap<String, ScopeNumber> {
-        &self.scopes
-    }
-
-    /// The document of a number, if this transaction wrote it. Removed documents may still be found.
-    pub(super) fn document(&self, number: DocumentNumber) -> Option<Result<Document>> {
-        self.documents.document(number)
-    }
-
-    /// The first number that a document may have that was seen at `since` or later.
-    pub(super) fn first_since(&self, since: i64) -> Option<u64> {
-        self.documents.first_since(since)
-    }
-
-    /// The last number up to `last` that a document may have that was seen at `since` or later.
-    pub(super) fn last_since(&self, last: u64, since: i64) -> Option<u64> {
-        self.documents.last_since(last, since)
-    }
 }
 
 /// The documents that a transaction has written, in the order of their numbers.
 #[derive(Debug)]
-struct WrittenDocuments {
+pub(super) struct WrittenDocuments {
     /// The seed of the database file.
     seed: FileSeed,
     /// The documents in memory.
@@ -552,7 +522,7 @@ impl WrittenDocuments {
     }
 
     /// The first number that a document may have that was seen at `since` or later.
-    fn first_since(&self, since: i64) -> Option<u64> {
+    pub(super) fn first_since(&self, since: i64) -> Option<u64> {
         match self.first {
             Some(first) if self.latest >= since => Some(first.0),
             _ => None,
@@ -560,7 +530,7 @@ impl WrittenDocuments {
     }
 
     /// The last number up to `last` that a document may have that was seen at `since` or later.
-    fn last_since(&self, last: u64, since: i64) -> Option<u64> {
+    pub(super) fn last_since(&self, last: u64, since: i64) -> Option<u64> {
         if self.latest < since || self.first.is_none_or(|first| first.0 > last) {
             return None;
         }
@@ -601,7 +571,7 @@ impl WrittenDocuments {
     }
 
     /// The document of a number, if this transaction wrote it. Removed documents may still be found.
-    fn document(&self, number: DocumentNumber) -> Option<Result<Document>> {
+    pub(super) fn document(&self, number: DocumentNumber) -> Option<Result<Document>> {
         if let Some(index) = self.newest.find(number.0) {
             return Some(document_of(&self.newest, index, number));
         }
