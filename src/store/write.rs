@@ -27,7 +27,7 @@ use crate::store::file::{
     Turn, View, damaged_document, permuted,
 };
 use crate::store::known_sketches::KnownSketches;
-use crate::store::merging::{Fold, throttle, wait_for_room_for_a_level};
+use crate::store::merging::{fold, throttle, wait_for_room_for_a_level};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::Run;
@@ -374,11 +374,11 @@ fn commit_as_levels(shared: &Shared, view: Arc<View>, mut written: Written) -> R
     )?;
     drop(written.documents);
     let sources = SourceRows::new(written.sources, &view)?;
-    let fold = Fold::new(written.overlays, view.state(), view.blocks(), &shared.sizes)?;
+    let apply_fold = fold(written.overlays, view.state(), view.blocks(), &shared.sizes)?;
     drop(view);
     shared.commit_transaction(|edit, of| {
         edit.state.counters = written.counters;
-        fold.apply(edit, of)?;
+        apply_fold(edit, of)?;
         edit.add_scopes(written.scopes);
         edit.put_sources(sources);
         appended.apply(edit, of)

@@ -36,38 +36,31 @@ pub(crate) fn fold_log(shared: &Shared) -> Result<()> {
     let bytes = view.state().recent_operations * MOST_BYTES_OF_OPERATION;
     ensure_room(shared, bytes)?;
     let nothing = Overlays::new(&view.settings().plan);
-    let fold = Fold::new(nothing, view.state(), view.blocks(), &shared.sizes)?;
+    let apply_fold = fold(nothing, view.state(), view.blocks(), &shared.sizes)?;
     drop(view);
-    shared.commit_transaction(|edit, blocks| fold.apply(edit, blocks))
+    shared.commit_transaction(apply_fold)
 }
 
-/// The first levels of all sets, read and packed.
-pub(crate) struct Fold(Vec<Apply>);
-
-impl Fold {
-    /// Packs the rows that a state has in memory, with those that a transaction has written.
-    pub(crate) fn new(
-        written: Overlays,
-        state: &State,
-        blocks: &Blocks,
-        sizes: &Sizes,
-    ) -> Result<Self> {
-        let rows = state.recent_operations as usize + written[KEYS].rows();
-        let sets: Vec<_> = state.sets.sets().zip(written).collect();
-        let folded = parallel::map_each_of(
-            sets,
-            rows,
-            |(set, new)| by_row!(set, new, (set, new) => fold_set(set, new, state, blocks, sizes)),
-        );
-        folded.into_iter().collect::<Result<_>>().map(Self)
-    }
-
-    /// Makes the levels part of an edit. The edit is of the state for which they were packed, or of a later one
-    /// with the same sets.
-    pub(crate) fn apply(self, edit: &mut Edit, blocks: &Blocks) -> Result<()> {
+/// Packs the rows that a state has in memory, with those that a transaction has written, as the first levels of all
+/// sets. Returns what makes these levels part of an edit.
+pub(crate) fn fold(
+    written: Overlays,
+    state: &State,
+    blocks: &Blocks,
+    sizes: &Sizes,
+) -> Result<Apply> {
+    let rows = state.recent_operations as usize + written[KEYS].rows();
+    let sets: Vec<_> = state.sets.sets().zip(written).collect();
+    let folded = parallel::map_each_of(
+        sets,
+        rows,
+        |(set, new)| by_row!(set, new, (set, new) => fold_set(set, new, state, blocks, sizes)),
+    );
+    let folded: Vec<Apply> = folded.into_iter().collect::<Result<_>>()?;
+    Ok(Box::new(|edit, blocks| {
         edit.empty_log();
-        self.0.into_iter().try_for_each(|apply| apply(edit, blocks))
-    }
+        folded.into_iter().try_for_each(|apply| apply(edit, blocks))
+    }))
 }
 
 fn fold_set<R: SetRow>(

@@ -9,5 +9,5 @@ mod tests;
 mod worker;
 
 pub(crate) use due::{throttle, wait_for_merges, wait_for_room_for_a_level, wait_until_idle};
-pub(crate) use fold::{Fold, fold_log};
+pub(crate) use fold::{fold, fold_log};
 pub(crate) use worker::Worker;

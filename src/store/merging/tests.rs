@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::due::{self, Pause, Work};
-use super::fold::Fold;
+use super::fold::fold;
 use super::reclaim::{self, Look, Sweep};
 use super::step;
 use crate::document::Document;
@@ -102,7 +102,7 @@ impl MemoryFile {
         let state = self.state.clone();
         self.commit(|edit, blocks| {
             if is_long {
-                Fold::new(overlays, &state, blocks, &SIZES)?.apply(edit, blocks)?;
+                fold(overlays, &state, blocks, &SIZES)?(edit, blocks)?;
             } else {
                 edit.append(operations, overlays.into_runs());
             }
@@ -177,7 +177,7 @@ impl MemoryFile {
     fn fold(&mut self) -> Result<()> {
         let state = self.state.clone();
         let nothing = Overlays::new(&self.plan);
-        self.commit(|edit, blocks| Fold::new(nothing, &state, blocks, &SIZES)?.apply(edit, blocks))
+        self.commit(|edit, blocks| fold(nothing, &state, blocks, &SIZES)?(edit, blocks))
     }
 
     fn freeze(&mut self) -> Result<()> {
