@@ -18,9 +18,7 @@ use crate::metrics::{Count, Timed};
 use crate::plan::{Candidates, CostModel};
 use crate::planted::planted;
 use crate::source::{Source, SourceRecord};
-use crate::store::blocks::{
-    Blocks, DocumentBlock, DocumentRef, Entry, FileSeed, Packed, pack_documents,
-};
+use crate::store::blocks::{Blocks, DocumentBlock, DocumentRef, FileSeed, Packed, pack_documents};
 use crate::store::engine::{BlockBytes, SpillFile};
 use crate::store::file::{
     Change, Counters, DOCUMENTS, Edit, KEYS, Operation, Overlays, Settings, Shared, SourceRows,
@@ -207,7 +205,7 @@ impl Transaction {
         }
         throttle(shared, operations.len())?;
         shared.ensure_certain()?;
-        let appended = Appended::new(
+        let append = appended(
             &view,
             &mut written.documents,
             shared.sizes.document_block_bytes,
@@ -228,7 +226,7 @@ impl Transaction {
             if !comes_late && let Some(sources) = sources.take() {
                 edit.put_sources(sources);
             }
-            appended.apply(edit, of)
+            append(edit, of)
         })?;
         put_sources_alone(shared, &mut sources)
     }
@@ -367,7 +365,7 @@ fn commit_as_levels(shared: &Shared, view: Arc<View>, mut written: Written) -> R
     // The last view does not keep the pages that merges have freed in the meantime.
     drop(view);
     let view = shared.view()?;
-    let appended = Appended::new(
+    let append = appended(
         &view,
         &mut written.documents,
         shared.sizes.document_block_bytes,
@@ -381,7 +379,7 @@ fn commit_as_levels(shared: &Shared, view: Arc<View>, mut written: Written) -> R
         apply_fold(edit, of)?;
         edit.add_scopes(written.scopes);
         edit.put_sources(sources);
-        appended.apply(edit, of)
+        append(edit, of)
     })
 }
 
@@ -438,7 +436,7 @@ pub(super) struct WrittenDocuments {
     newest: DocumentBlock,
     /// The numbers of documents in memory that the transaction has removed again.
     removed: BTreeSet<u64>,
-    /// Blocks of documents that wait outside memory.
+    /// Blocks of documents that wait outside memory. These documents come before those in memory.
     spilled: Vec<Packed<u64, BlockBytes>>,
     file: Option<SpillFile>,
     /// The number of the first document.
@@ -559,11 +557,6 @@ impl WrittenDocuments {
         None
     }
 
-    /// Takes the blocks outside memory. Their documents come before those in memory.
-    fn take_spilled(&mut self) -> Vec<Packed<u64, BlockBytes>> {
-        std::mem::take(&mut self.spilled)
-    }
-
     /// Changes a byte of a block that waits outside memory.
     #[cfg(test)]
     fn damage_waiting(&self) {
@@ -650,54 +643,44 @@ impl<'w> WrittenFingerprints<'w> {
 /// commit fills it up.
 const FULL_SIXTEENTHS: usize = 13;
 
-/// New blocks of documents at the end of the file.
-struct Appended {
-    /// The last block of the file, if it is not full and nothing was spilled. Its documents come first in
-    /// `blocks`.
-    tail: Option<Entry<u64>>,
-    blocks: Vec<Packed<u64, BlockBytes>>,
-}
-
-impl Appended {
-    fn new(view: &View, written: &mut WrittenDocuments, block_bytes: usize) -> Result<Self> {
-        let spilled = written.take_spilled();
-        let mut tail = None;
-        let of = view.document_blocks();
-        let end = view.state().documents.end();
-        if let Some(entry) = view.state().documents.entry_before(end, of)?
-            && spilled.is_empty()
-        {
-            let block = of.documents(entry)?;
-            if block.stored_bytes() * 16 < block_bytes * FULL_SIXTEENTHS {
-                tail = Some((entry.clone(), block));
-            }
+/// Packs the new blocks of documents at the end of the file. Returns what makes them part of an edit.
+fn appended(
+    view: &View,
+    written: &mut WrittenDocuments,
+    block_bytes: usize,
+) -> Result<impl FnOnce(&mut Edit, &Blocks) -> Result<()> + use<>> {
+    let mut blocks = std::mem::take(&mut written.spilled);
+    // The last block of the file, if it is not full and nothing was spilled. Its documents come first.
+    let mut tail = None;
+    let of = view.document_blocks();
+    let end = view.state().documents.end();
+    if let Some(entry) = view.state().documents.entry_before(end, of)?
+        && blocks.is_empty()
+    {
+        let block = of.documents(entry)?;
+        if block.stored_bytes() * 16 < block_bytes * FULL_SIXTEENTHS {
+            tail = Some((entry.high, block));
         }
-        let before = tail.iter().flat_map(|(_, block)| block.documents());
-        let documents: Vec<_> = before.chain(written.live()).collect();
-        let packed = pack_documents(&documents, block_bytes, view.settings().file);
-        let mut blocks = spilled;
-        blocks.reserve(packed.len());
-        for block in packed {
-            blocks.push(block.with_bytes(BlockBytes::from));
-        }
-        Ok(Self {
-            tail: tail.map(|(entry, _)| entry),
-            blocks,
-        })
     }
-
-    fn apply(self, edit: &mut Edit, of: &Blocks) -> Result<()> {
-        let Self { tail, blocks } = self;
+    let before = tail.iter().flat_map(|(_, block)| block.documents());
+    let documents: Vec<_> = before.chain(written.live()).collect();
+    let packed = pack_documents(&documents, block_bytes, view.settings().file);
+    blocks.reserve(packed.len());
+    for block in packed {
+        blocks.push(block.with_bytes(BlockBytes::from));
+    }
+    let tail = tail.map(|(high, _)| high);
+    Ok(move |edit: &mut Edit, of: &Blocks| {
         let level = edit.state.documents.clone();
         let end = level.end();
         // Only transactions change the last block, and there is one transaction at a time.
         let from = match tail {
-            Some(entry) => level.find(entry.high, of.of_table(DOCUMENTS.table))?,
+            Some(high) => level.find(high, of.of_table(DOCUMENTS.table))?,
             None => end,
         };
         edit.state.documents = edit.replace(DOCUMENTS, &level, from..end, blocks, of)?;
         Ok(())
-    }
+    })
 }
 
 #[cfg(test)]

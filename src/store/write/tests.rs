@@ -212,7 +212,7 @@ fn documents_are_found_in_memory_and_where_they_were_spilled() -> Result<()> {
         (written.first_since(99), written.first_since(100)),
         (Some(10), None)
     );
-    let last = written.take_spilled().last().map(|block| block.high);
+    let last = written.spilled.last().map(|block| block.high);
     let in_memory: Vec<u64> = written.live().map(|document| document.number).collect();
     assert_eq!(
         last.map(|last| last + 1)
