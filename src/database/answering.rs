@@ -52,7 +52,7 @@ fn answer_within(reader: Reader<'_>, queries: &[&Query]) -> Result<Vec<Matches>>
     find_near(reader, &mut searches)?;
     let mut answers = Vec::with_capacity(queries.len());
     for search in searches {
-        answers.push(search.matches(reader, search.limit())?);
+        answers.push(search.matches(reader, search.limit)?);
     }
     Ok(answers)
 }
@@ -111,7 +111,7 @@ pub(super) fn search_all<'a>(
     ignored: Option<&Numbered>,
 ) -> Result<Search<'a>> {
     let mut search = Search::new(reader, target, limit, ignored)?;
-    if !search.is_over() {
+    if !search.is_over {
         find_near(reader, slice::from_mut(&mut search))?;
     }
     Ok(search)
@@ -134,7 +134,7 @@ fn find_near(reader: Reader<'_>, searches: &mut [Search<'_>]) -> Result<()> {
 }
 
 fn near_queries(searches: &[Search<'_>]) -> SmallVec<[NearQuery; 1]> {
-    let near_queries = searches.iter().map(Search::near_query);
+    let near_queries = searches.iter().map(|search| search.near_query);
     near_queries.collect()
 }
 
@@ -145,13 +145,13 @@ pub(super) fn answer_any(reader: Reader<'_>, query: &Query) -> Result<bool> {
         return Ok(nearest::answer(reader, &one)?.total() > 0);
     }
     let mut search = Search::new(reader, SearchTarget::from_query(query), 1, None)?;
-    if search.is_over() {
+    if search.is_over {
         return Ok(false);
     }
     let each_near_matches = query.filter.near.scopes.is_none()
         && search.counts_by_postings()
         && reader.all_rows_have_documents();
-    near_search::any(reader, search.near_query(), |near| {
+    near_search::any(reader, search.near_query, |near| {
         if each_near_matches && !near.is_empty() {
             return Ok(true);
         }

@@ -121,7 +121,7 @@ impl<'s, 'a> Growing<'s, 'a> {
     /// The distance within which the searches go on by probes. `None` if a scan for all that is left is cheapest.
     fn next_distance(&mut self) -> Result<Option<u32>> {
         let together = self.open.len();
-        let bounds = self.open().map(|search| search.near_query().max_distance);
+        let bounds = self.open().map(|search| search.near_query.max_distance);
         let most_distance = bounds.max().unwrap_or(0);
         let distance = match self.is_crowded {
             false => return self.next_expected_distance(most_distance),
@@ -140,7 +140,7 @@ impl<'s, 'a> Growing<'s, 'a> {
     /// The largest distance within [`GROWTH`] and [`ENOUGH`], but at least the next one.
     fn next_expected_distance(&mut self, most_distance: u32) -> Result<Option<u32>> {
         let most_nanos = (self.spent_nanos * GROWTH).max(FIRST_NANOS);
-        let wanted = self.open().map(Search::limit);
+        let wanted = self.open().map(|search| search.limit);
         let mut enough = wanted.max().unwrap_or(0) as f64 * ENOUGH;
         if self.expected >= enough {
             // They do not suffice, since few of them meet the conditions.
@@ -173,7 +173,7 @@ impl<'s, 'a> Growing<'s, 'a> {
     ) -> Result<()> {
         let mut queries = Vec::with_capacity(self.open.len());
         for search in self.open() {
-            let query = search.near_query();
+            let query = search.near_query;
             queries.push(NearQuery {
                 max_distance: query.max_distance.min(distance),
                 ..query
@@ -205,7 +205,7 @@ impl<'s, 'a> Growing<'s, 'a> {
         }
         open.retain(|&index| {
             let search = &self.searches[index];
-            let goes_on = search.needs_all() && search.near_query().max_distance > distance;
+            let goes_on = search.needs_all() && search.near_query.max_distance > distance;
             goes_on && !ends_early && crowded.binary_search(&index).is_err()
         });
         if !crowded.is_empty() {
@@ -232,9 +232,9 @@ impl<'s, 'a> Growing<'s, 'a> {
         while scan.advance()? {
             for index in self.open.clone() {
                 let search = &self.searches[index];
-                let query = search.near_query();
+                let query = search.near_query;
                 let most = search
-                    .enough()
+                    .enough
                     .map_or(query.max_distance, |near| near.distance);
                 let permuted = table.apply(query.fingerprint);
                 near.clear();

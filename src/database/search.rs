@@ -180,7 +180,8 @@ enum Counting {
 
 /// One query on its way from fingerprints to documents.
 pub(super) struct Search<'a> {
-    near_query: NearQuery,
+    /// The fingerprint and the bounds that are searched for.
+    pub(super) near_query: NearQuery,
     counting: Counting,
     sketch_filter: Option<SketchFilter>,
     /// The function that documents are verified by, after all else, and the new document if there is one.
@@ -188,14 +189,14 @@ pub(super) struct Search<'a> {
     document: Option<&'a Document>,
     order: Order,
     /// The most documents that may be listed.
-    limit: usize,
+    pub(super) limit: usize,
     /// Whether nothing counts beyond the documents that are listed.
     is_nearest: bool,
     since: Option<i64>,
     /// In a search by time, no document with a number below this one is recent enough.
     from: DocumentNumber,
     /// Whether it is known that nothing matches.
-    is_over: bool,
+    pub(super) is_over: bool,
     /// The scopes whose lists are read. Each document that may match stands in exactly one of them.
     scopes: ReadScopes,
     /// A document that does not count, with its fingerprint and scope.
@@ -211,7 +212,7 @@ pub(super) struct Search<'a> {
     /// The near fingerprints that a search that reads documents may keep, since so many were left when it read them.
     kept_unread: usize,
     /// If as many documents match as are counted, the fingerprint of the last of these. Nothing beyond it matters.
-    enough: Option<NearFingerprint>,
+    pub(super) enough: Option<NearFingerprint>,
 }
 
 impl<'a> Search<'a> {
@@ -461,29 +462,9 @@ impl<'a> Search<'a> {
         self.kept = 0;
     }
 
-    /// The fingerprint and the bounds that are searched for.
-    pub(super) fn near_query(&self) -> NearQuery {
-        self.near_query
-    }
-
-    /// Whether it is known that nothing matches.
-    pub(super) fn is_over(&self) -> bool {
-        self.is_over
-    }
-
     /// Whether the postings tell how many documents match.
     pub(super) fn counts_by_postings(&self) -> bool {
         self.counting == Counting::ByPostings
-    }
-
-    /// The most documents that may be listed.
-    pub(super) fn limit(&self) -> usize {
-        self.limit
-    }
-
-    /// The fingerprint beyond which nothing matters, if enough match.
-    pub(super) fn enough(&self) -> Option<NearFingerprint> {
-        self.enough
     }
 
     /// Whether any document may be listed.

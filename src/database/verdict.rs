@@ -487,12 +487,12 @@ impl WriteTxn {
             },
             NearNow::Among(near) => {
                 let mut search = Search::new(reader, target, most, own)?;
-                if !search.is_over() {
+                if !search.is_over {
                     search.add_near(reader, &near)?;
                 }
                 while !self.near_written.is_empty() {
                     search.look_for_enough(reader)?;
-                    let enough = search.enough();
+                    let enough = search.enough;
                     if enough.is_some_and(|enough| !self.near_written.has_any_within(enough)) {
                         break;
                     }
