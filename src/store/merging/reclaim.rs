@@ -4,10 +4,11 @@
 
 use std::ops::Range;
 
+use super::step::Apply;
 use crate::error::Result;
 use crate::planted::planted;
 use crate::store::blocks::{BlockId, Blocks, DocumentBlock, Lists, Packed, Packer, pack_documents};
-use crate::store::file::{DEAD, DOCUMENTS, Edit, State};
+use crate::store::file::{DEAD, DOCUMENTS, State};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{Position, SetLevel, part};
 
@@ -20,25 +21,14 @@ pub(super) struct Sweep {
     left: u64,
 }
 
-/// Blocks of documents, and of the set of dead documents, that are to be replaced.
-pub(super) struct Reclaimed {
-    /// The least and the greatest document number of the blocks. Positions would not do, since commits may
-    /// move the entries of the last chunk.
-    documents: (u64, u64),
-    /// The blocks, in order.
-    old_documents: Vec<BlockId>,
-    new_documents: Vec<Packed<u64>>,
-    dead: Range<Position>,
-    new_dead: Vec<Packed<u64>>,
-}
-
 /// The result of a look at some blocks.
 pub(super) enum Look {
     /// There is nothing to look for now.
     Done,
     /// No block is worth it yet. There are more blocks to look at.
     NothingYet,
-    Found(Reclaimed),
+    /// Blocks are written anew. If an expiry has taken out one of them in the meantime, nothing is changed.
+    Found(Apply),
 }
 
 /// Looks for blocks that are worth writing anew, from the block at which the last call ended.
@@ -74,7 +64,7 @@ fn look(
     blocks: &Blocks,
     from: u64,
     sizes: &Sizes,
-) -> Result<(Option<Reclaimed>, Option<u64>)> {
+) -> Result<(Option<Apply>, Option<u64>)> {
     let documents = &state.documents;
     let of = blocks.of_table(DOCUMENTS.table);
     // The last block still grows, so it stays.
@@ -120,15 +110,47 @@ fn dead_in(state: &State, blocks: &Blocks, low: u64, high: u64) -> Result<Vec<u6
     Ok(part(&rows.puts, &(low..=high)).to_vec())
 }
 
+/// Writes the blocks of a range of document numbers anew, and those of the set of dead documents.
 fn rewrite(
     state: &State,
     blocks: &Blocks,
     found: Option<(Range<Position>, u64, u64)>,
     sizes: &Sizes,
-) -> Result<Option<Reclaimed>> {
+) -> Result<Option<Apply>> {
     let Some((positions, low, high)) = found else {
         return Ok(None);
     };
+    let (old_documents, new_documents) = keep_live(state, blocks, positions, (low, high), sizes)?;
+    let (dead, new_dead) = forget(state, blocks, low, high, sizes)?;
+    Ok(Some(Box::new(move |edit, blocks| {
+        let level = edit.state.documents.clone();
+        let of = blocks.of_table(DOCUMENTS.table);
+        // The positions from before would not do, since commits may move the entries of the last chunk.
+        let positions = level.overlapping(&(low..=high), of)?;
+        let entries = level.entries(positions.clone(), of)?;
+        if !entries.map(|entry| entry.id).eq(old_documents) {
+            return Ok(());
+        }
+        edit.state.documents = edit.replace(DOCUMENTS, &level, positions, new_documents, blocks)?;
+        let mut set = edit.state.sets[DEAD].clone();
+        if let Some(last) = set.levels.last_mut() {
+            let of = DEAD.level(last.level.number);
+            last.level = edit.replace(of, &last.level, dead, new_dead, blocks)?;
+        }
+        set.levels.retain(|set| set.level.blocks() > 0);
+        edit.state.sets[DEAD] = set;
+        Ok(())
+    })))
+}
+
+/// Packs the documents of some blocks that are not dead. Returns the blocks, in order, and their new ones.
+fn keep_live(
+    state: &State,
+    blocks: &Blocks,
+    positions: Range<Position>,
+    (low, high): (u64, u64),
+    sizes: &Sizes,
+) -> Result<(Vec<BlockId>, Vec<Packed<u64>>)> {
     let dead = dead_in(state, blocks, low, high)?;
     let mut live = DocumentBlock::default();
     let mut old_documents = Vec::new();
@@ -144,14 +166,7 @@ fn rewrite(
     }
     let documents: Vec<_> = live.documents().collect();
     let new_documents = pack_documents(&documents, sizes.document_block_bytes, blocks.file());
-    let (dead, new_dead) = forget(state, blocks, low, high, sizes)?;
-    Ok(Some(Reclaimed {
-        documents: (low, high),
-        old_documents,
-        new_documents,
-        dead,
-        new_dead,
-    }))
+    Ok((old_documents, new_documents))
 }
 
 /// Removes a range of numbers from the last level of the dead documents. Returns its old and its new
@@ -196,41 +211,4 @@ fn marks_above_last(state: &State, blocks: &Blocks, low: u64, high: u64) -> Resu
     }
     rows.marks.sort_unstable();
     Ok(rows.marks)
-}
-
-/// Makes the prepared change part of an edit. The edit is of the state that was read for it, or of a later
-/// one with the same levels. If an expiry has taken out one of the blocks of documents in the meantime, nothing
-/// is changed.
-pub(super) fn apply(reclaimed: Reclaimed, edit: &mut Edit, blocks: &Blocks) -> Result<()> {
-    let Reclaimed {
-        documents,
-        old_documents,
-        new_documents,
-        dead,
-        new_dead,
-    } = reclaimed;
-    let level = edit.state.documents.clone();
-    let of = blocks.of_table(DOCUMENTS.table);
-    let positions = level.overlapping(&(documents.0..=documents.1), of)?;
-    if !level
-        .entries(positions.clone(), of)?
-        .map(|entry| entry.id)
-        .eq(old_documents)
-    {
-        return Ok(());
-    }
-    edit.state.documents = edit.replace(DOCUMENTS, &level, positions, new_documents, blocks)?;
-    let mut set = edit.state.sets[DEAD].clone();
-    if let Some(last) = set.levels.last_mut() {
-        last.level = edit.replace(
-            DEAD.level(last.level.number),
-            &last.level,
-            dead,
-            new_dead,
-            blocks,
-        )?;
-    }
-    set.levels.retain(|set| set.level.blocks() > 0);
-    edit.state.sets[DEAD] = set;
-    Ok(())
 }

@@ -164,8 +164,8 @@ impl MemoryFile {
         }
         let blocks = self.memory.blocks();
         match reclaim::prepare(&self.state, &blocks, sweep, &SIZES)? {
-            Look::Found(reclaimed) => {
-                self.commit(|edit, blocks| reclaim::apply(reclaimed, edit, blocks))?;
+            Look::Found(apply) => {
+                self.commit(apply)?;
             }
             Look::NothingYet => {}
             Look::Done => return Ok(false),
@@ -457,7 +457,7 @@ fn numbers_of_a_block_that_an_expiry_took_out_stay_until_their_marks_have_come()
     loop {
         match reclaim::prepare(&file.state, &file.memory.blocks(), &mut sweep, &SIZES)? {
             Look::Found(found) => {
-                file.commit(|edit, blocks| reclaim::apply(found, edit, blocks))?;
+                file.commit(found)?;
                 rewritten += 1;
             }
             Look::NothingYet => {}

@@ -185,8 +185,8 @@ impl Merger {
     fn reclaim(&mut self, view: Arc<View>) -> Result<bool> {
         let shared = &self.shared;
         match reclaim::prepare(view.state(), view.blocks(), &mut self.sweep, &shared.sizes)? {
-            Look::Found(reclaimed) => {
-                self.commit(view, |edit, blocks| reclaim::apply(reclaimed, edit, blocks))?;
+            Look::Found(apply) => {
+                self.commit(view, apply)?;
                 Ok(true)
             }
             Look::NothingYet => Ok(true),
