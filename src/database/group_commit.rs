@@ -19,82 +19,79 @@ use crate::source::Reached;
 use crate::store::{Patience, Store};
 use crate::sync::Mutex;
 
-/// What a writer's thread works with.
-struct GroupCommit<'t> {
-    store: &'t Arc<Store>,
-    answers: Answers,
-    failure: &'t Mutex<Option<Error>>,
-}
-
 /// Works until the queue is closed and empty. `failure` is the first group that failed since somebody flushed.
 pub(super) fn run(store: &Arc<Store>, submissions: &Submissions, failure: &Mutex<Option<Error>>) {
     // If this panics, nobody may wait for an answer that will not come.
     let _ends = Ends(submissions);
-    let group_commit = GroupCommit {
-        store,
-        answers: submissions.options.answers,
-        failure,
-    };
+    let answers = submissions.options.answers;
     while let Some((work, submitted)) = submissions.next_group() {
         let begun = Instant::now();
-        group_commit.commit(work, &submitted);
+        commit(store, answers, work, &submitted, failure);
         submissions.answered(begun.elapsed());
     }
 }
 
-impl GroupCommit<'_> {
-    fn commit(&self, work: Vec<Work>, submitted: &[Instant]) {
-        let mut decided = Decided::new(self.answers, work.len());
-        let outcome = self.decide(work, &mut decided).and_then(WriteTxn::commit);
-        match &outcome {
-            Ok(()) => {
-                let now = Instant::now();
-                let waited = submitted.iter();
-                let waited = waited.map(|&at| now.saturating_duration_since(at));
-                self.store.meters.record(Timed::Submission, waited);
-            }
-            Err(error) => _ = self.failure.lock().get_or_insert_with(|| error.clone()),
+/// Decides, commits and answers a group.
+fn commit(
+    store: &Arc<Store>,
+    answers: Answers,
+    work: Vec<Work>,
+    submitted: &[Instant],
+    failure: &Mutex<Option<Error>>,
+) {
+    let mut decided = Decided {
+        answers,
+        pending: Vec::with_capacity(work.len()),
+    };
+    let outcome = decide(store, work, &mut decided).and_then(WriteTxn::commit);
+    match &outcome {
+        Ok(()) => {
+            let now = Instant::now();
+            let waited = submitted.iter();
+            let waited = waited.map(|&at| now.saturating_duration_since(at));
+            store.meters.record(Timed::Submission, waited);
         }
-        for pending in decided.pending {
-            match pending {
-                Pending::Insert(promise, verdict) => promise.give(after(verdict, &outcome)),
-                Pending::Delete(promise, deleted) => promise.give(after(deleted, &outcome)),
-                Pending::Reach(promise, reached) => promise.give(after(reached, &outcome)),
-                Pending::Flush(promise) => {
-                    promise.give(self.failure.lock().take().map_or(Ok(()), Err));
-                }
+        Err(error) => _ = failure.lock().get_or_insert_with(|| error.clone()),
+    }
+    for pending in decided.pending {
+        match pending {
+            Pending::Insert(promise, verdict) => promise.give(after(verdict, &outcome)),
+            Pending::Delete(promise, deleted) => promise.give(after(deleted, &outcome)),
+            Pending::Reach(promise, reached) => promise.give(after(reached, &outcome)),
+            Pending::Flush(promise) => {
+                promise.give(failure.lock().take().map_or(Ok(()), Err));
             }
         }
     }
+}
 
-    /// Decides everything in one transaction, in order. After an error it is dropped, and everybody gets the
-    /// error.
-    fn decide(&self, group: Vec<Work>, decided: &mut Decided) -> Result<WriteTxn> {
-        let mut txn = WriteTxn::begin(self.store, Patience::Endless)
-            .map(|txn| txn.expect("endless patience ends with a transaction"));
-        let mut documents = Documents::default();
-        for work in group {
-            match work {
-                Work::Insert(asked, promise) => documents.add(*asked, promise),
-                Work::Delete(key, promise) => {
-                    documents.insert(&mut txn, decided);
-                    let deleted = act(&mut txn, |open| open.delete(&key));
-                    decided.delete(promise, deleted);
-                }
-                Work::Reach(reached, promise) => {
-                    documents.insert(&mut txn, decided);
-                    let noted = act(&mut txn, |open| open.reach(&reached));
-                    decided.pending.push(Pending::Reach(promise, noted));
-                }
-                Work::Flush(promise) => {
-                    documents.insert(&mut txn, decided);
-                    decided.pending.push(Pending::Flush(promise));
-                }
+/// Decides everything in one transaction, in order. After an error it is dropped, and everybody gets the
+/// error.
+fn decide(store: &Arc<Store>, group: Vec<Work>, decided: &mut Decided) -> Result<WriteTxn> {
+    let mut txn = WriteTxn::begin(store, Patience::Endless)
+        .map(|txn| txn.expect("endless patience ends with a transaction"));
+    let mut documents = Documents::default();
+    for work in group {
+        match work {
+            Work::Insert(asked, promise) => documents.add(*asked, promise),
+            Work::Delete(key, promise) => {
+                documents.insert(&mut txn, decided);
+                let deleted = act(&mut txn, |open| open.delete(&key));
+                decided.delete(promise, deleted);
+            }
+            Work::Reach(reached, promise) => {
+                documents.insert(&mut txn, decided);
+                let noted = act(&mut txn, |open| open.reach(&reached));
+                decided.pending.push(Pending::Reach(promise, noted));
+            }
+            Work::Flush(promise) => {
+                documents.insert(&mut txn, decided);
+                decided.pending.push(Pending::Flush(promise));
             }
         }
-        documents.insert(&mut txn, decided);
-        txn
     }
+    documents.insert(&mut txn, decided);
+    txn
 }
 
 /// Does something in a transaction. An error ends the transaction, unless it concerns this submission alone: a name
@@ -144,13 +141,6 @@ enum Pending {
 }
 
 impl Decided {
-    fn new(answers: Answers, length: usize) -> Self {
-        Self {
-            answers,
-            pending: Vec::with_capacity(length),
-        }
-    }
-
     fn insert(&mut self, promise: Promise<Verdict>, verdict: Result<Verdict>) {
         match self.answers {
             Answers::Durable if !planted("an answer comes before the commit") => {
