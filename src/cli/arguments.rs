@@ -88,7 +88,7 @@ pub(super) struct Reading {
     #[arg(long, value_name = "FIELD")]
     key_field: Option<String>,
 
-    /// Name each record by its file and its number there: `part-1.jsonl:12`
+    /// Name each record by its file and its number: `a.jsonl:12`
     ///
     /// For records that have no key, and for files whose records all begin with the key 0. The key that a record has is
     /// not read. A file that is one document keeps its path as its key
@@ -120,7 +120,7 @@ pub(super) struct Reading {
     #[arg(long, value_enum, default_value_t, value_name = "UNIT")]
     unit: Unit,
 
-    /// Read only files with such names: `*.gz`; may be given several times
+    /// Read only files of such names: `*.gz`; may be repeated
     ///
     /// It applies to the files in directories. By default all files that are not hidden are read
     #[arg(long, value_name = "PATTERN")]

@@ -458,7 +458,8 @@ impl Arguments {
                 .inputs
                 .iter()
                 .any(|input| is_below(&place, &console.place_of(input)));
-        let mut inputs = records.paths().iter();
+        let texts = self.verify.texts().map(Path::to_owned);
+        let mut inputs = records.paths().iter().chain(&texts);
         match is_read_later || inputs.any(|input| are_same_file(&place, &console.place_of(input))) {
             true => Err(format!(
                 "{path}: is one of the inputs, and rejected records cannot be written into these; choose a file \

@@ -329,7 +329,7 @@ fn group_object(group: &FingerprintGroup) -> Value {
 }
 
 /// The first line of the small file.
-const VERSION: &str = "simdb pairs 2";
+const VERSION: &str = "simdb pairs 3";
 /// Saving takes at most this share of the time.
 const SHARE: u32 = 20;
 /// The least time between two saves.
@@ -344,6 +344,8 @@ struct Resumable {
     query: String,
     /// Whether the search can go on. Otherwise it begins anew with the same file.
     goes_on: bool,
+    /// What the file is known by, whatever its name.
+    number: FileNumber,
     /// The bytes that are written.
     length: u64,
     /// The last position, and the bytes of the file that belong to it.
@@ -367,28 +369,25 @@ impl Resumable {
     ) -> Result<(Self, Option<PairPosition>), Failure> {
         let failed = Error::io(path);
         let sidecar = sidecar_of(path);
-        let saved = match fs::read_to_string(&sidecar) {
-            Ok(text) => {
-                Some(parsed(&text, &query).map_err(|reason| stuck(path, &sidecar, &reason))?)
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(Error::io(&sidecar)(error).into()),
-        };
         if directory_of(path).is_err() {
             let folder = path.parent().unwrap_or(path).display();
             return Err(format!("{}: there is no directory {folder}", path.display()).into());
         }
-        if saved.is_none() {
+        let is_new = !Self::is_begun(path);
+        if is_new {
             // First it is said that nothing is known of the file. Then the file may be there.
-            save(&sidecar, &query, None)?;
+            save(&sidecar, &query, None, None)?;
         }
-        let reached = if goes_on { saved.flatten() } else { None };
-        let file = File::options()
+        let opened = File::options()
             .create(true)
             .truncate(false)
             .write(true)
-            .open(path)
-            .map_err(&failed)?;
+            .open(path);
+        if opened.is_err() && is_new {
+            // Nothing was begun.
+            _ = fs::remove_file(&sidecar);
+        }
+        let file = opened.map_err(&failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -396,13 +395,35 @@ impl Resumable {
             }
             Err(TryLockError::Error(source)) => return Err(failed(source).into()),
         }
+        // From here on nobody else changes it.
+        let saved = match fs::read_to_string(&sidecar) {
+            Ok(text) => parsed(&text, &query).map_err(|reason| stuck(path, &sidecar, &reason))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(
+                    format!("{}: another search has just written it", path.display()).into(),
+                );
+            }
+            Err(error) => return Err(Error::io(&sidecar)(error).into()),
+        };
+        let found = file.metadata().map_err(&failed)?;
+        let number = number_of(&found);
+        // Until the number was kept, nothing was written.
+        let is_another = match saved.number {
+            Some(_) => saved.number != number,
+            None => number.is_some() && !is_new && found.len() > 0,
+        };
+        if is_another {
+            return Err(stuck(path, &sidecar, "another file is in its place"));
+        }
+        let reached = saved.reached.filter(|_| goes_on);
         let (position, length) = match &reached {
             Some((position, length)) => (Some(position.clone()), *length),
             None => (None, 0),
         };
-        if file.metadata().map_err(&failed)?.len() < length {
+        if found.len() < length {
             return Err(stuck(path, &sidecar, "the file is shorter than it was"));
         }
+        save(&sidecar, &query, number, reached.as_ref())?;
         // What came after is written again.
         file.set_len(length).map_err(&failed)?;
         (&file).seek(SeekFrom::Start(length)).map_err(&failed)?;
@@ -414,6 +435,7 @@ impl Resumable {
             file,
             query,
             goes_on,
+            number,
             length,
             reached,
             due,
@@ -449,7 +471,12 @@ impl Resumable {
     fn save(&self) -> Result<(), Failure> {
         // The position must not be durable before what it speaks of.
         self.file.sync_data().map_err(Error::io(&self.path))?;
-        save(&self.sidecar, &self.query, self.reached.as_ref())
+        save(
+            &self.sidecar,
+            &self.query,
+            self.number,
+            self.reached.as_ref(),
+        )
     }
 }
 
@@ -468,8 +495,28 @@ fn stuck(path: &Path, sidecar: &Path, reason: &str) -> Failure {
         .into()
 }
 
-/// A position and the bytes of the file up to it, or nothing, from the text of the small file of a search.
-fn parsed(text: &str, query: &str) -> Result<Option<(PairPosition, u64)>, String> {
+/// The number of a file on its disk. `None` where files have none, or before it is known.
+type FileNumber = Option<u64>;
+
+#[cfg(unix)]
+fn number_of(file: &fs::Metadata) -> FileNumber {
+    Some(std::os::unix::fs::MetadataExt::ino(file))
+}
+
+#[cfg(not(unix))]
+fn number_of(_: &fs::Metadata) -> FileNumber {
+    None
+}
+
+/// What the small file of a search says.
+#[derive(Debug, PartialEq)]
+struct Saved {
+    number: FileNumber,
+    /// A position, and the bytes of the file up to it.
+    reached: Option<(PairPosition, u64)>,
+}
+
+fn parsed(text: &str, query: &str) -> Result<Saved, String> {
     let mut lines = text.lines();
     if lines.next() != Some(VERSION) {
         return Err("its `.position` file is of another release, or damaged".to_owned());
@@ -480,23 +527,47 @@ fn parsed(text: &str, query: &str) -> Result<Option<(PairPosition, u64)>, String
             "it was begun for another question: {begun}, where this is {query}"
         ));
     }
+    let number = match lines.next() {
+        Some("-") => None,
+        line => match line.unwrap_or_default().parse() {
+            Ok(number) => Some(number),
+            Err(_) => {
+                return Err(format!(
+                    "{:?} is no number of a file",
+                    line.unwrap_or_default()
+                ));
+            }
+        },
+    };
     let Some(line) = lines.next() else {
-        return Ok(None);
+        return Ok(Saved {
+            number,
+            reached: None,
+        });
     };
     let (position, length) = line.split_once(' ').unwrap_or_default();
     match (position.parse(), length.parse()) {
-        (Ok(position), Ok(length)) => Ok(Some((position, length))),
+        (Ok(position), Ok(length)) => Ok(Saved {
+            number,
+            reached: Some((position, length)),
+        }),
         _ => Err(format!("{line:?} is no position")),
     }
 }
 
 /// Writes the small file, in the place of an older one.
-fn save(sidecar: &Path, query: &str, reached: Option<&(PairPosition, u64)>) -> Result<(), Failure> {
+fn save(
+    sidecar: &Path,
+    query: &str,
+    number: FileNumber,
+    reached: Option<&(PairPosition, u64)>,
+) -> Result<(), Failure> {
+    let number = number.map_or("-".to_owned(), |number| number.to_string());
     let place = match reached {
         Some((position, length)) => format!("{position} {length}\n"),
         None => String::new(),
     };
-    let text = format!("{VERSION}\n{query}\n{place}");
+    let text = format!("{VERSION}\n{query}\n{number}\n{place}");
     Ok(replace(sidecar, text.as_bytes())?)
 }
 
@@ -510,22 +581,24 @@ mod tests {
         let sidecar = folder.path().join("p.position");
         let text = "1:5/3:0/0:0:0.16.0,1.16.0:00000000000000ff";
         let position: PairPosition = text.parse()?;
-        for reached in [
-            None,
-            Some((position.clone(), 0)),
-            Some((position, u64::MAX)),
+        for (number, reached) in [
+            (None, None),
+            (Some(7), Some((position.clone(), 0))),
+            (Some(u64::MAX), Some((position, u64::MAX))),
         ] {
-            save(&sidecar, "tsv 3", reached.as_ref())?;
+            save(&sidecar, "tsv 3", number, reached.as_ref())?;
             let text = fs::read_to_string(&sidecar)?;
-            assert_eq!(parsed(&text, "tsv 3")?, reached);
+            assert_eq!(parsed(&text, "tsv 3")?, Saved { number, reached });
             assert!(
                 parsed(&text, "tsv 4").is_err_and(|reason| reason.contains("another question"))
             );
         }
-        let begin = "simdb pairs 2\ntsv 3\n";
+        let begin = "simdb pairs 3\ntsv 3\n7\n";
         for damaged in [
             String::new(),
-            "simdb pairs 1\ntsv 3\n\n".to_owned(),
+            "simdb pairs 2\ntsv 3\n\n".to_owned(),
+            "simdb pairs 3\ntsv 3\n".to_owned(),
+            "simdb pairs 3\ntsv 3\nx\n".to_owned(),
             format!("{begin}7@ff 9\n"),
             format!("{begin}{text}\n"),
             format!("{begin}{text} x\n"),

@@ -921,7 +921,7 @@ mod tests {
         assert_eq!(
             text(&Dedup::new(["in"], "o"), &["a".into()]),
             "[1,[[97]],[111],null,null,null,null,null,false,false,\
-             [\"auto\",67108864,null,null,null,\"document\",[],[],null],\
+             [\"auto\",67108864,null,null,null,\"document\",[],[],null,false],\
              [null,null,null,null,null,false]]"
         );
         let options = ReadOptions::new()
@@ -954,7 +954,7 @@ mod tests {
         assert_eq!(
             text(&dedup, &["a".into(), "b".into()]),
             "[1,[[97],[98]],[111],[114],[112],[100],\"external\",null,true,true,\
-             [\"jsonl\",9,\"k\",\"h\",\"t\",\"paragraph\",[\"*.x\"],[\"rank\"],[100]],\
+             [\"jsonl\",9,\"k\",\"h\",\"t\",\"paragraph\",[\"*.x\"],[\"rank\"],[100],false],\
              [3,0.5,7,[\"b\",\"a\"],[\"rank\",\"shortest-key\"],true]]"
         );
         let annotated = text(&dedup.annotate(true), &["a".into(), "b".into()]);

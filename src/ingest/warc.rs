@@ -719,12 +719,14 @@ impl<'c> Cutter<'c> {
         // Only when so many bytes are left or fewer, a record that begins within them is looked at. So it is looked
         // ahead at most twice.
         let mut undecided = length;
+        let mut is_at_line = true;
         while left > 0 {
             if self.content.look(6)?.is_empty() {
                 return Ok(Some(RawContent::Broken(TOO_EARLY.into())));
             }
             let is_next_part = self.is_at_part && self.content.is_at_part();
-            if (is_next_part || left <= undecided) && has_type(self.look_at_header()?) {
+            let may_begin = is_next_part || left <= undecided;
+            if may_begin && self.begins_record_here(is_at_line || is_next_part)? {
                 undecided = match self.length_with(left) {
                     _ if is_next_part => return Ok(None),
                     Length::Wrong => return Ok(Some(RawContent::Broken(TOO_LONG.into()))),
@@ -732,7 +734,8 @@ impl<'c> Cutter<'c> {
                     Length::Believed => self.most as u64,
                 };
             }
-            let used = self.to_line_of_w(left);
+            let used = self.to_next_record(left);
+            is_at_line = self.content.buffered()[used - 1] == b'\n';
             self.use_up(used)?;
             left -= used as u64;
         }
@@ -743,15 +746,23 @@ impl<'c> Cutter<'c> {
         self.broken(0, WRONG_END).map(Some)
     }
 
-    /// The next bytes, with the beginning of a header if they begin as a record does.
-    fn look_at_header(&mut self) -> io::Result<&[u8]> {
+    /// Whether a record begins with the next byte, which may be within a line.
+    fn begins_record_here(&mut self, is_at_line: bool) -> io::Result<bool> {
         /// The type stands among the first fields.
         const BEGINNING: usize = 4096;
-        if begins_record(self.content.buffered()) {
-            let bytes = self.content.look(BEGINNING)?;
-            return Ok(&bytes[..bytes.len().min(BEGINNING)]);
+        if !begins_record(self.content.buffered()) {
+            return Ok(false);
         }
-        Ok(self.content.buffered())
+        let most = match is_at_line {
+            true => BEGINNING,
+            false => MOST_HEADER_BYTES,
+        };
+        let bytes = self.content.look(most)?;
+        let bytes = &bytes[..bytes.len().min(most)];
+        Ok(match is_at_line {
+            true => has_type(bytes),
+            false => begins_within_line(bytes, false),
+        })
     }
 
     /// Whether the length of a record is right of which so many bytes are left, and within which another one seems to
@@ -777,17 +788,21 @@ impl<'c> Cutter<'c> {
         }
     }
 
-    /// The number of buffered bytes up to where a record may begin: the next line that begins with a W, or the next
-    /// packed part. At most `most`.
-    fn to_line_of_w(&self, most: u64) -> usize {
+    /// The number of buffered bytes, at least one, up to where a record may begin, or the next packed part does. At most
+    /// `most`.
+    fn to_next_record(&self, most: u64) -> usize {
+        const BEGINNING: &[u8] = b"WARC/";
         let buffer = self.content.buffered_in_part();
         let buffer = &buffer[..buffer
             .len()
             .min(usize::try_from(most).unwrap_or(usize::MAX))];
-        // A line end at the very end may have a W behind.
-        match memchr::memmem::find(buffer, b"\nW") {
+        match memchr::memmem::find(&buffer[1..], BEGINNING) {
             Some(at) => at + 1,
-            None => buffer.len(),
+            // The very end may be the first half of one.
+            None => match memchr::memrchr(b'W', &buffer[1..]) {
+                Some(at) if BEGINNING.starts_with(&buffer[at + 1..]) => at + 1,
+                _ => buffer.len(),
+            },
         }
     }
 

@@ -491,15 +491,7 @@ fn status_of(line: &[u8]) -> Option<u16> {
 /// The status in a first line without a version, as some servers write it, or with the name of another protocol, as
 /// programs have it that talk by this. A text may begin so too: a field, or the end of the head, is behind it.
 fn status_without_version(line: &[u8], rest: &[u8]) -> Option<u16> {
-    const NAMES: [&[u8]; 7] = [
-        b"HTTP",
-        b"H2",
-        b"H3",
-        b"QUIC",
-        b"ICY",
-        b"STATUS:",
-        b":STATUS:",
-    ];
+    const NAMES: [&[u8]; 6] = [b"HTTP", b"H2", b"H3", b"QUIC", b"STATUS:", b":STATUS:"];
     const BEGINNINGS: [&[u8]; 2] = [b"HTTP/", b"SPDY/"];
     let (name, behind) = line.split_at(memchr::memchr(b' ', line)?);
     let next = split_line(rest).0;
@@ -789,6 +781,11 @@ mod tests {
             "HTTP/1.1 100 Continue\r\n\r\n",
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n",
             "HTTP/1.0 200 Connection established\r\nProxy-Agent: x\r\n\r\n",
+            "HTTP/1.1 302 Found\r\nLocation: /b\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 302 Found\r\nContent-Type: text/html\r\nContent-Length: 218\r\n\r\n",
+            "HTTP/1.1 401 No\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\nnone",
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n",
+            "h2 302\r\nlocation: /b\r\n\r\n",
         ] {
             let text = format!("{before}{page}");
             assert_eq!(
@@ -804,9 +801,25 @@ mod tests {
             Some(page.as_bytes())
         );
         assert_eq!(
-            split(b"HTTP/1.1 301 Moved\r\n\r\nHTTP/1.1 200 OK\r\n\r\n").map(|head| head.0),
-            Some(301)
+            split(b"HTTP/1.1 301 Moved\r\n\r\nHTTP/1.1 404 No\r\n\r\n").map(|head| head.0),
+            Some(404)
         );
+        for first in [
+            "h2 200",
+            "H3 200 OK",
+            "SPDY/3.1 200 OK",
+            "HTTP/None 200",
+            ":status: 200",
+            "Status: 200 OK",
+        ] {
+            let text = format!("{first}\r\nContent-Type: a\r\n\r\npage");
+            let found = split(text.as_bytes());
+            assert_eq!(
+                found,
+                Some((200, vec!["a".into()], &b"page"[..])),
+                "{first}"
+            );
+        }
     }
 
     /// The page of the address was replaced by one that is too short to judge.

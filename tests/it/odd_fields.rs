@@ -157,7 +157,7 @@ fn features_of_another_shape_are_rejected_and_the_message_says_what_to_do() -> T
             "an escape is half of a surrogate pair, which is no character",
         ),
     ];
-    // A text beside them is not used instead.
+    // A text beside them is not used instead, unless there are none.
     let line = |features: &str| {
         format!("{{\"id\":\"bad\",\"text\":\"{TEXT}\",\"features\":{features}}}\n")
     };
@@ -166,7 +166,9 @@ fn features_of_another_shape_are_rejected_and_the_message_says_what_to_do() -> T
     lines += &line(&nested);
     // These are good: no features, too few, and the same word by way of an escape.
     lines += &line("null").replace("bad", "text");
-    lines += &line("{}").replace("bad", "few");
+    lines += &line(r#"{"a":1}"#).replace("bad", "few");
+    let empty = line("[]").replace("bad", "empty");
+    lines += &empty.replace(TEXT, &format!("{TEXT} and other words {TEXT}"));
     lines += &line(r#"["a","b","c","d","e","f","g","h"]"#).replace("bad", "list");
     lines +=
         &line(r#"{"\u0061":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1}"#).replace("bad", "object");
@@ -231,7 +233,7 @@ fn features_of_another_shape_are_rejected_and_the_message_says_what_to_do() -> T
             &totals["rejected"],
             &totals["too_short"]
         ),
-        (&5.into(), &18.into(), &1.into())
+        (&6.into(), &18.into(), &1.into())
     );
     run!("check", &database).expect(0);
     Ok(())

@@ -9,7 +9,7 @@
 //! * A page is never in quirks mode.
 //! * What is not shown needs no elements: nothing of a head is kept.
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memchr2_iter};
 
 use super::Syntax;
 use super::names::{Name, Space, Trait, Traits, names};
@@ -28,7 +28,7 @@ names! {
     MTEXT = "mtext", NOBR = "nobr", NOFRAMES = "noframes", OPTGROUP = "optgroup", OPTION = "option", P = "p",
     PLAINTEXT = "plaintext", RB = "rb", RP = "rp", RT = "rt", RTC = "rtc", RUBY = "ruby", SELECT = "select",
     SVG = "svg", TABLE = "table", TBODY = "tbody", TD = "td", TEMPLATE = "template", TEXTAREA = "textarea",
-    TEXT_PATH = "textpath", TH = "th", TITLE = "title", TR = "tr", TSPAN = "tspan", XMP = "xmp",
+    SUB = "sub", SUP = "sup", TEXT_PATH = "textpath", TH = "th", TITLE = "title", TR = "tr", TSPAN = "tspan", XMP = "xmp",
 }
 
 /// Where text stands, which decides what becomes of a character NUL: it is dropped from the data of HTML, and U+FFFD
@@ -60,6 +60,10 @@ pub(super) struct Reader<'a, T> {
     y_of_part: Option<&'a [u8]>,
     /// The options of the `select` that is open.
     options: usize,
+    /// The elements `sup` that are open.
+    raised: usize,
+    /// Whether a `sub` has just begun.
+    begins_sub: bool,
 }
 
 impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
@@ -84,6 +88,8 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             letters_of_float: None,
             y_of_part: None,
             options: 0,
+            raised: 0,
+            begins_sub: false,
         }
     }
 
@@ -124,7 +130,17 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             if let Some(letters) = &mut self.letters_of_float {
                 *letters += letters_of(text);
             }
-            self.pieces.text(text, without_nul, shown.is_preformatted);
+            let begins_sub = std::mem::take(&mut self.begins_sub);
+            let begins_in_digit = text.first().is_some_and(u8::is_ascii_digit);
+            if begins_sub && self.pieces.ends_in_digit && begins_in_digit {
+                self.pieces.gap(Gap::Box);
+            }
+            if self.raised > 0 && text.iter().any(u8::is_ascii_digit) {
+                let text = with_raised_digits(text);
+                self.pieces.text(&text, without_nul, shown.is_preformatted);
+            } else {
+                self.pieces.text(text, without_nul, shown.is_preformatted);
+            }
         } else if shown.by_attribute {
             self.pieces.pass_over(text);
         }
@@ -261,6 +277,8 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         element.own.by_attribute = !is_also_hidden && is_hidden_by_attribute(&element);
         element.own.has_content &= !is_also_hidden;
         self.templates += usize::from(element.name == TEMPLATE);
+        self.raised += usize::from(element.name == SUP);
+        self.begins_sub = element.name == SUB;
         self.pieces.gap(element.gap);
         self.open.push(element);
     }
@@ -270,6 +288,8 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             return;
         };
         self.templates -= usize::from(element.name == TEMPLATE);
+        self.raised -= usize::from(element.name == SUP);
+        self.begins_sub = false;
         if element.own.floats {
             let letters = self.letters_of_float.take();
             if letters.is_none_or(|letters| letters > MOST_OF_INITIAL) {
@@ -353,7 +373,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             return;
         }
         let content = self.tokens.raw(tag);
-        if tag.name == NOSCRIPT {
+        if tag.name == NOSCRIPT && !asks_for_scripts(content) {
             self.pieces.amount.without_scripts += text_bytes(content);
         }
         let element = self.element(tag, traits);
@@ -581,11 +601,27 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
 /// What floats at the beginning of a word: its first letter, perhaps with a quotation mark.
 const MOST_OF_INITIAL: usize = 2;
 
-/// The characters of a text that are no white space.
+/// The characters of a text that are no white space. With a digit they are too many: a number begins no word.
 fn letters_of(text: &[u8]) -> usize {
+    if text.iter().any(u8::is_ascii_digit) {
+        return MOST_OF_INITIAL + 1;
+    }
     text.iter()
         .filter(|&&byte| byte & 0xC0 != 0x80 && !byte.is_ascii_whitespace())
         .count()
+}
+
+/// A text with the digits that stand above the line. So they are told from those of the number before.
+fn with_raised_digits(text: &[u8]) -> Vec<u8> {
+    const RAISED: [&str; 10] = ["⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"];
+    let mut raised = Vec::with_capacity(2 * text.len());
+    for &byte in text {
+        match byte {
+            b'0'..=b'9' => raised.extend(RAISED[usize::from(byte - b'0')].as_bytes()),
+            _ => raised.push(byte),
+        }
+    }
+    raised
 }
 
 /// Whether MathML has HTML in this annotation.
@@ -606,6 +642,15 @@ const FEW_SHOWN: usize = 256;
 
 /// The most options of a `select` that are all taken.
 const MOST_OPTIONS: usize = 20;
+
+/// Whether a text asks to switch scripts on, in any language. Then it is no page.
+fn asks_for_scripts(text: &[u8]) -> bool {
+    let mut letters = memchr2_iter(b'j', b'J', text);
+    letters.any(|at| {
+        let word = text[at..].get(..b"javascript".len());
+        word.is_some_and(|word| word.eq_ignore_ascii_case(b"javascript"))
+    })
+}
 
 /// The bytes of the text in some markup, nearly.
 fn text_bytes(markup: &[u8]) -> usize {
@@ -654,6 +699,7 @@ struct Pieces<T> {
     amount: Amount,
     /// Whether the last piece was a break.
     is_broken: bool,
+    ends_in_digit: bool,
 }
 
 impl<T: FnMut(Piece<'_>)> Pieces<T> {
@@ -662,6 +708,7 @@ impl<T: FnMut(Piece<'_>)> Pieces<T> {
             take,
             amount: Amount::default(),
             is_broken: false,
+            ends_in_digit: false,
         }
     }
 
@@ -686,6 +733,9 @@ impl<T: FnMut(Piece<'_>)> Pieces<T> {
     }
 
     fn give(&mut self, text: &[u8], is_preformatted: bool) {
+        if let Some(last) = text.last() {
+            self.ends_in_digit = last.is_ascii_digit();
+        }
         (self.take)(match is_preformatted {
             true => Piece::Lines(text),
             false => Piece::Text(text),
@@ -707,6 +757,7 @@ impl<T: FnMut(Piece<'_>)> Pieces<T> {
             Gap::Block if self.is_broken => {}
             Gap::Block => {
                 self.is_broken = true;
+                self.ends_in_digit = false;
                 (self.take)(Piece::Break);
             }
         }

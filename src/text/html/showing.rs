@@ -97,7 +97,7 @@ impl Showing {
             is_preformatted: traits.has(Trait::Preformatted),
             ..Self::default()
         };
-        own = own.styled(attributes, hiding);
+        own = own.styled(attributes, traits.has(Trait::Block), hiding);
         // The letters that forums strew in. In other elements it only closes the gaps between those in them.
         if tag.name == FONT && attributes.style().is_some_and(|style| has_no_size(&style)) {
             own.displayed &= hiding == Hiding::Off;
@@ -125,11 +125,12 @@ impl Showing {
             _ => {}
         }
         own.displayed &= space != Space::Svg || !is_one_of(tag.attributes.display, &["none"]);
-        own.styled(&tag.attributes, hiding)
+        own.styled(&tag.attributes, false, hiding)
     }
 
-    /// The same, with what the inline style says.
-    fn styled(mut self, attributes: &Attributes<'_>, hiding: Hiding) -> Self {
+    /// The same, with what the inline style says. A block that cannot be seen, and has its place among the others, would
+    /// leave a hole in the page. So its script shows it.
+    fn styled(mut self, attributes: &Attributes<'_>, is_block: bool, hiding: Hiding) -> Self {
         let Some(style) = attributes.style() else {
             return self;
         };
@@ -139,7 +140,8 @@ impl Showing {
         self.has_blocks = style.has_blocks;
         if hiding != Hiding::Off && !attributes.is_revealed() {
             self.displayed = style.displayed.unwrap_or(self.displayed);
-            self.visible = style.visible.or(self.visible);
+            let leaves_hole = is_block && style.is_in_place && style.visible == Some(false);
+            self.visible = style.visible.filter(|_| !leaves_hole).or(self.visible);
         }
         self
     }
@@ -199,6 +201,8 @@ struct Style {
     floats: bool,
     /// Whether each element in it is a block.
     has_blocks: bool,
+    /// Whether the box has its place among the others.
+    is_in_place: bool,
 }
 
 impl Style {
@@ -258,6 +262,7 @@ impl Style {
             gap: if is_block { Gap::Block } else { Gap::None },
             floats: float.value == Some(true) && !is_out_of_line,
             has_blocks: matches!(display, Display::Blocks | Display::InlineBlocks),
+            is_in_place: !is_out_of_line,
         }
     }
 }

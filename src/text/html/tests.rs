@@ -381,7 +381,11 @@ fn what_has_to_be_opened_is_not_shown() {
         "<div hidden id=af>no</div><div hidden id=afx1>no</div>",
         "<template id=pl-0-0>no</template><template id=1>no</template>",
         "<font class=jammer>no</font><font style='font-size:12px;font-size:0px;color:#fff'>no</font>",
-        "<span class=MathJax_Preview>no</span><span class=MathJax id=MathJax-Element-1-Frame>no</span>",
+        "<script type=math/tex></script><b class='x MathJax_Preview'>no</b><b id=MathJax-Element-1-Frame>no</b>",
+        "<b class=katex-mathml></b><b class='a katex-html b'>no</b>",
+        "<div class=gutter><pre><span>1</span>\n<br>2 </pre></div><a href=#1 data-nosnippet>1</a>",
+        "<span class=source-line-no>001</span><span id=L1 class=LineNr>1 </span>",
+        "<span style='visibility:hidden'>no</span>",
         "<span class=katex-mathml></span><span class=katex-html aria-hidden=true>no</span>",
         "<div class='modal fade' role=dialog aria-hidden=true>no</div>",
         "<pre><span class=linenos> 1</span><span class='ln x'>20</span><a class=lnt>3</a></pre>",
@@ -396,7 +400,6 @@ fn what_has_to_be_opened_is_not_shown() {
         "<div style=\"&#100;isplay:none\">no</div>",
         // The first of two attributes counts.
         "<div STYLE='display&colon;none' style='display:block'>no</div>",
-        "<div style='visibility:hidden'>no</div>",
         "<div style='content-visibility: hidden'>no</div>",
         "<div style='display:none'><div style='display:block'>no</div></div>",
         "<ul><li hidden>no<li style='display:none'>no</ul>",
@@ -455,7 +458,18 @@ fn what_has_to_be_opened_is_not_shown() {
         "<div role=dialog>yes</div>",
         "<div role=region aria-labelledby=a hidden>yes</div>",
         "<template blazor-component-id=6><p>yes</template>",
-        "<p><span class='mwe-math-mathml-a11y' style='display: none;'><math><mi>yes</mi></math></span></p>",
+        "<p><span class='mwe-math-mathml-inline mwe-math-mathml-a11y' style='display: none;'><math><mi>yes</mi></math></span></p>",
+        // Saved without scripts, or with a style sheet for both.
+        "<p><b id=MathJax-Element-1-Frame>yes</b></p>",
+        "<style>.katex-mathml{}</style><p><b class=katex-html>yes</b></p>",
+        "<table hidden><tbody id='S:0'><tr><td>yes</table>",
+        "<table hidden><tr id=\"a-S:1f\"><td>yes</table>",
+        "<p id=pl-0000a10></p><template id=0000a10>yes</template>",
+        "<template id=0-1-f>yes</template>",
+        "<template data-hono-target='H:0'>yes</template>",
+        "<div hidden><preact-island hidden data-target=58>yes</preact-island></div>",
+        "<div id=ds-0-r hidden>yes</div>",
+        "<div style='visibility: hidden;'>yes</div>",
     ] {
         assert_eq!(
             words(&format!("{shown}<p>{rest}")),
@@ -745,4 +759,28 @@ proptest::proptest! {
         let read = visible_text(&text, Syntax::Html);
         proptest::prop_assert_eq!(read.trim(), text.trim());
     }
+}
+
+/// The numbers of a page were those that the ones above and below the line made with the others.
+#[test]
+fn digits_above_and_below_the_line_are_no_part_of_the_number_before() {
+    for (page, text) in [
+        ("10<sup>6</sup> and 10<sup>&#51;</sup>", "10⁶ and 10³"),
+        ("1<sup>st</sup> council<sup>[1]</sup>", "1st council[¹]"),
+        ("2011<sub>15ya</sub> H<sub>2</sub>O", "2011 15ya H2O"),
+        ("2<sup>1</sup>/<sub>2</sub> cups", "2¹/2 cups"),
+        ("<sup><b>1</b></sup>2<sub></sub>3", "¹23"),
+    ] {
+        assert_eq!(words(page), text, "{page}");
+    }
+    assert_eq!(words("<li><b style='float:right'>12</b>Books"), "12 Books");
+    assert_eq!(words("<p><b style='float:left'>O</b>nce"), "Once");
+}
+
+/// A notice in six languages was the text of all short pages of a site.
+#[test]
+fn a_notice_that_asks_for_scripts_is_no_page() {
+    let notice = "Bitte aktivieren Sie JavaScript, um diese Seite zu lesen. ".repeat(20);
+    let page = format!("<noscript>{notice}</noscript><p>a short page of some words");
+    assert_eq!(words(&page), "a short page of some words");
 }

@@ -4,14 +4,17 @@
 //! what is shown. Each byte is looked at a bounded number of times.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
-use memchr::{memchr, memchr2, memmem};
+use memchr::{memchr, memchr2, memchr3, memmem};
 
 use super::Syntax;
 use super::names::{Name, names};
 use super::references::{self, Characters, Within};
 
 names! {
+    ARTICLE = "article", BODY = "body", HONO_PART = "data-hono-target", MAIN = "main", SECTION = "section",
+    TEMPLATE = "template", TH = "th",
     ARIA_HIDDEN = "aria-hidden", ARIA_LABELLED_BY = "aria-labelledby", BLAZOR_PART = "blazor-component-id",
     DATA_NO_SNIPPET = "data-nosnippet", FONT = "font", SELECTED = "selected",
     CLASS = "class", COLOR = "color", DATA = "data", DISPLAY = "display", DY = "dy", ENCODING = "encoding",
@@ -46,8 +49,15 @@ pub(super) struct Tokenizer<'a> {
     syntax: Syntax,
     /// The prefixes of XML that were looked up.
     prefixes: Vec<Prefix<'a>>,
-    /// Whether KaTeX has written its formulas twice, once it was looked up.
+    /// Whether KaTeX has written its formulas twice, and whether scripts have the formulas of MathJax, once that was
+    /// looked up.
     has_formulas_twice: Option<bool>,
+    has_scripts_of_formulas: Option<bool>,
+    /// The names of parts of the page that come late, of which only the places are there before, once they were looked
+    /// up.
+    late_parts: Option<HashSet<&'a [u8]>>,
+    /// The bytes that may still be looked at ahead of tags.
+    looks_ahead: usize,
 }
 
 /// A prefix of names in XML.
@@ -59,6 +69,9 @@ struct Prefix<'a> {
 
 /// The most prefixes that are looked up. Each is looked for in the whole page.
 const MOST_PREFIXES: usize = 32;
+
+/// All looks ahead of tags together look at each byte so many times.
+const LOOKS_AHEAD: usize = 4;
 
 /// The namespaces of the languages of a page.
 const NAMESPACES: [&[u8]; 3] = [
@@ -75,6 +88,9 @@ impl<'a> Tokenizer<'a> {
             syntax,
             prefixes: Vec::new(),
             has_formulas_twice: None,
+            has_scripts_of_formulas: None,
+            late_parts: None,
+            looks_ahead: LOOKS_AHEAD * page.len(),
         }
     }
 
@@ -193,10 +209,11 @@ impl<'a> Tokenizer<'a> {
             match byte {
                 b'>' => {
                     self.at += 1;
-                    let attributes = &mut tag.attributes;
-                    if attributes.has(Flag::LineNumber) && begins_with_number(&self.page[self.at..])
-                    {
-                        attributes.set(Flag::Hidden);
+                    if tag.attributes.has(Flag::LineNumber) && self.has_only_numbers(tag.written) {
+                        tag.attributes.set(Flag::Hidden);
+                    }
+                    if tag.attributes.has(Flag::Hidden) && self.holds_late_part(tag.written) {
+                        tag.attributes.set(Flag::Revealed);
                     }
                     return Some(tag);
                 }
@@ -208,23 +225,157 @@ impl<'a> Tokenizer<'a> {
                 _ => {
                     let name = self.attribute_name();
                     let value = self.attribute_value();
-                    match (name, value) {
-                        (CLASS, b"katex-html") if self.has_formulas_twice() => {
-                            tag.attributes.set(Flag::Hidden);
-                        }
-                        (CLASS, b"jammer") if tag.name == FONT => tag.attributes.set(Flag::Hidden),
-                        _ => tag.attributes.add(name, value),
+                    tag.attributes.add(name, value);
+                    if self.adds_to_text(tag.name, name, value) {
+                        tag.attributes.set(Flag::Hidden);
                     }
+                    let is_late = match name {
+                        ID if tag.name == TEMPLATE => self.late_parts().contains(value),
+                        ID if tag.name == TH => {
+                            tag.attributes
+                                .set_if(is_name_of_line(value), Flag::LineNumber);
+                            false
+                        }
+                        // That forbids a quotation, and says nothing of what is the page.
+                        DATA_NO_SNIPPET => {
+                            let is_page = matches!(tag.name, ARTICLE | BODY | MAIN | SECTION);
+                            tag.attributes.set_if(!is_page, Flag::Apart);
+                            false
+                        }
+                        _ => false,
+                    };
+                    tag.attributes.set_if(is_late, Flag::LateTemplate);
                 }
             }
         }
     }
 
-    /// Whether the page has MathML beside what KaTeX draws. Pages may have the latter alone.
+    /// Whether an attribute tells of an element that it only disturbs or repeats the text of a page.
+    fn adds_to_text(&mut self, element: Name, name: Name, value: &[u8]) -> bool {
+        match name {
+            CLASS if element == FONT && has_class(value, b"jammer") => true,
+            CLASS if has_class(value, b"MathJax_Preview") => true,
+            CLASS => has_class(value, b"katex-html") && self.has_formulas_twice(),
+            ID if value.starts_with(b"MathJax-Element-") && value.ends_with(b"-Frame") => {
+                self.has_scripts_of_formulas()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the page has MathML beside what KaTeX draws. Pages may have the latter alone, with a style sheet for
+    /// both.
     fn has_formulas_twice(&mut self) -> bool {
         let page = self.page;
-        let is_there = || memmem::find(page, b"katex-mathml").is_some();
+        let is_there =
+            || memmem::find_iter(page, b"katex-mathml").any(|at| at > 0 && page[at - 1] != b'.');
         *self.has_formulas_twice.get_or_insert_with(is_there)
+    }
+
+    /// Whether the page has scripts with formulas beside what MathJax draws. Of a page that was saved without scripts,
+    /// what is drawn is all that there is.
+    fn has_scripts_of_formulas(&mut self) -> bool {
+        let page = self.page;
+        let is_there = || {
+            let mut types = memmem::find_iter(page, b"math/");
+            types.any(|at| {
+                ["tex", "mml", "asciimath"]
+                    .iter()
+                    .any(|kind| page[at + 5..].starts_with(kind.as_bytes()))
+            })
+        };
+        *self.has_scripts_of_formulas.get_or_insert_with(is_there)
+    }
+
+    /// The parts of a page of Solid that come late: each has a place, whose name is that of the part behind `pl-`.
+    fn late_parts(&mut self) -> &HashSet<&'a [u8]> {
+        let page = self.page;
+        self.late_parts.get_or_insert_with(|| {
+            let places = memmem::find_iter(page, b"pl-").filter(|&at| {
+                let before = &page[..at];
+                let before = before
+                    .strip_suffix(b"\"")
+                    .or(before.strip_suffix(b"'"))
+                    .unwrap_or(before);
+                before.ends_with(b"id=")
+            });
+            let names = places.map(|at| {
+                let name = &page[at + b"pl-".len()..];
+                let end = name
+                    .iter()
+                    .position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'-');
+                &name[..end.unwrap_or(name.len())]
+            });
+            names.collect()
+        })
+    }
+
+    /// Whether what comes up to the end tag of this name are numbers, and tags. One of them is there.
+    fn has_only_numbers(&mut self, name: &[u8]) -> bool {
+        let rest = &self.page[self.at..];
+        let rest = &rest[..rest.len().min(self.looks_ahead)];
+        let mut has_number = false;
+        let mut at = 0;
+        while let Some(&byte) = rest.get(at) {
+            match byte {
+                b'<' => {
+                    let tag = &rest[at + 1..];
+                    let own_end = tag.strip_prefix(b"/").and_then(|tag| tag.get(..name.len()));
+                    if own_end.is_some_and(|own| own.eq_ignore_ascii_case(name)) {
+                        break;
+                    }
+                    at += memchr(b'>', tag).map_or(rest.len(), |end| end + 2);
+                }
+                b'0'..=b'9' => {
+                    has_number = true;
+                    at += 1;
+                }
+                byte if is_space(byte) => at += 1,
+                _ => {
+                    has_number = false;
+                    break;
+                }
+            }
+        }
+        self.looks_ahead -= at.min(rest.len());
+        has_number
+    }
+
+    /// Whether a part of a page that comes late stands in an element that hides it until then: the first thing in it, or
+    /// in a table around it. Preact says so of the element by its name.
+    fn holds_late_part(&mut self, name: &[u8]) -> bool {
+        /// A table, its body and a row.
+        const DEPTH: usize = 3;
+        const MOST_BYTES: usize = 256;
+        const PREACT: &[u8] = b"preact-island";
+        let mut rest = &self.page[self.at..];
+        rest = &rest[..rest.len().min(MOST_BYTES)];
+        if name.eq_ignore_ascii_case(PREACT) {
+            return true;
+        }
+        for _ in 0..DEPTH {
+            let Some(tag) = rest.trim_ascii_start().strip_prefix(b"<") else {
+                return false;
+            };
+            let Some(end) = memchr(b'>', tag) else {
+                return false;
+            };
+            let beginning = tag.get(..PREACT.len());
+            let id = memmem::find(&tag[..end], b" id=").map(|at| &tag[at + b" id=".len()..end]);
+            let id = id.map(|id| {
+                id.strip_prefix(b"\"")
+                    .or(id.strip_prefix(b"'"))
+                    .unwrap_or(id)
+            });
+            let id = id.map(|id| &id[..memchr3(b'"', b'\'', b' ', id).unwrap_or(id.len())]);
+            if beginning.is_some_and(|name| name.eq_ignore_ascii_case(PREACT))
+                || id.is_some_and(is_late_part)
+            {
+                return true;
+            }
+            rest = &tag[end + 1..];
+        }
+        false
     }
 
     /// The name that begins here, and as it is written.
@@ -565,25 +716,28 @@ impl<'a> Attributes<'a> {
             COLOR | FACE | SIZE => self.set(Flag::Font),
             ID if is_late_part(value) => self.set(Flag::Revealed),
             ID if is_late_template(value) => self.set(Flag::LateTemplate),
-            ID if value.starts_with(b"MathJax-Element-") && value.ends_with(b"-Frame") => {
-                self.set(Flag::Hidden);
-            }
-            CLASS if value == b"MathJax_Preview" => self.set(Flag::Hidden),
-            CLASS if is_of_line_number(value) => self.set(Flag::LineNumber),
+            CLASS => self.add_classes(value),
             ROLE => self.add_role(value),
             ARIA_HIDDEN if value == b"true" => self.set(Flag::AriaHidden),
             ARIA_LABELLED_BY => self.set(Flag::Labelled),
-            DATA_NO_SNIPPET => self.set(Flag::Apart),
-            BLAZOR_PART => self.set(Flag::LateTemplate),
+            // So rustdoc marks the numbers of lines.
+            DATA_NO_SNIPPET => self.set(Flag::LineNumber),
+            BLAZOR_PART | HONO_PART => self.set(Flag::LateTemplate),
             SELECTED => self.set(Flag::Selected),
             Y => _ = self.y.get_or_insert(value),
-            CLASS if value.starts_with(b"mwe-math-mathml-a11y") => self.set(Flag::Revealed),
             STYLE => _ = self.style.get_or_insert(value),
             ENCODING => _ = self.encoding.get_or_insert(value),
             SHADOW_ROOT => _ = self.shadow_root.get_or_insert(value),
             TYPE => _ = self.kind.get_or_insert(value),
             DISPLAY => _ = self.display.get_or_insert(value),
             _ => {}
+        }
+    }
+
+    fn add_classes(&mut self, classes: &[u8]) {
+        for class in classes.split(u8::is_ascii_whitespace) {
+            self.set_if(class == b"mwe-math-mathml-a11y", Flag::Revealed);
+            self.set_if(LINE_NUMBERS.contains(&class), Flag::LineNumber);
         }
     }
 
@@ -602,6 +756,10 @@ impl<'a> Attributes<'a> {
 
     fn set(&mut self, flag: Flag) {
         self.flags |= 1 << flag as u32;
+    }
+
+    fn set_if(&mut self, is_so: bool, flag: Flag) {
+        self.flags |= u32::from(is_so) << flag as u32;
     }
 
     pub(super) fn has(&self, flag: Flag) -> bool {
@@ -636,10 +794,13 @@ pub(super) fn is_one_of(value: Option<&[u8]>, known: &[&str]) -> bool {
     known.any(|known| value.eq_ignore_ascii_case(known.as_bytes()))
 }
 
-/// Whether an `id` is that of a part of a page that React or Marko send behind the rest, and put into its place:
-/// `S:1f`, with what the program has chosen in front, or `af1`.
+/// Whether an `id` is that of a part of a page that React, Marko or Dioxus send behind the rest, and put into its place:
+/// `S:1f`, with what the program has chosen in front, `af1`, or `ds-0-r`.
 fn is_late_part(id: &[u8]) -> bool {
-    if let Some(number) = id.strip_prefix(b"af") {
+    let of_dioxus = id
+        .strip_prefix(b"ds-")
+        .and_then(|id| id.strip_suffix(b"-r"));
+    if let Some(number) = id.strip_prefix(b"af").or(of_dioxus) {
         return !number.is_empty() && number.iter().all(u8::is_ascii_digit);
     }
     let digits = id.iter().rev().take_while(|byte| byte.is_ascii_hexdigit());
@@ -649,31 +810,47 @@ fn is_late_part(id: &[u8]) -> bool {
     }
 }
 
-/// Whether one of the classes is that of the number of a line of code, of Pygments, Chroma and others.
-fn is_of_line_number(classes: &[u8]) -> bool {
-    const CLASSES: [&[u8]; 6] = [
-        b"linenos",
-        b"lineno",
-        b"ln",
-        b"lnt",
-        b"linenumber",
-        b"line-number",
-    ];
-    classes.contains(&b'l')
-        && classes
-            .split(u8::is_ascii_whitespace)
-            .any(|class| CLASSES.contains(&class))
-}
+/// The classes of the numbers of lines of code: of Pygments, Chroma, Rouge, CodeRay, Hexo, javadoc, rustdoc, Trac, cgit,
+/// gitweb, vim, CodeMirror, Crayon and others.
+const LINE_NUMBERS: [&[u8]; 19] = [
+    b"linenos",
+    b"lineno",
+    b"linenodiv",
+    b"ln",
+    b"lnt",
+    b"linenumber",
+    b"linenumbers",
+    b"line-number",
+    b"line-numbers",
+    b"gutter",
+    b"gl",
+    b"blob-num",
+    b"sourceLineNo",
+    b"source-line-no",
+    b"src-line-numbers",
+    b"linenr",
+    b"LineNr",
+    b"CodeMirror-linenumber",
+    b"crayon-num",
+];
 
-/// Whether a text is only a number, up to the next tag.
-fn begins_with_number(text: &[u8]) -> bool {
-    let end = memchr(b'<', text).unwrap_or(text.len());
-    let number = text[..end].trim_ascii();
+/// Whether an `id` is the name of a line of code: `L12`.
+fn is_name_of_line(id: &[u8]) -> bool {
+    let number = id.strip_prefix(b"L").unwrap_or_default();
     !number.is_empty() && number.iter().all(u8::is_ascii_digit)
 }
 
-/// Whether the `id` of a template is that of a part of a page that Solid sends behind the rest, such as `0-0-1`.
+fn has_class(classes: &[u8], wanted: &[u8]) -> bool {
+    classes.len() >= wanted.len()
+        && classes
+            .split(u8::is_ascii_whitespace)
+            .any(|class| class == wanted)
+}
+
+/// Whether the `id` of a template is that of a part of a page that Solid or Leptos send behind the rest, such as `0-0-1`
+/// or `0-1-f`.
 fn is_late_template(id: &[u8]) -> bool {
+    let id = id.strip_suffix(b"-f").unwrap_or(id);
     let is_of_id = |byte: &u8| byte.is_ascii_digit() || *byte == b'-';
     id.first().is_some_and(u8::is_ascii_digit) && id.contains(&b'-') && id.iter().all(is_of_id)
 }

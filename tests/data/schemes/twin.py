@@ -52,6 +52,17 @@ PLACES = ("\u0ebc\u103b-\u103e\u17c9\u17ca\u17cc",)
 PLACES += ("\u0e31\u0e34-\u0e3a\u0e47\u0eb1\u0eb4-\u0ebb\u102d-\u1030\u1032\u17b6-\u17c5",)
 PLACES += ("\u0e48-\u0e4c\u0e4e\u0ec8-\u0ecc\u0ece\u1036\u17c6-\u17c8\u17cb\u17cd-\u17d1", "\u0e4d\u0ecd")
 AS_ONE = {"\u0e40\u0e40": "\u0e41", "\u0ec0\u0ec0": "\u0ec1", "\u17b6\u17c1": "\u17c4", "\u17b8\u17c1": "\u17be"}
+AS_ONE |= {"\u093e" + sign: one for sign, one in zip("\u0945\u0946\u0947\u0948", "\u0949\u094a\u094b\u094c")}
+AS_ONE |= {"\u0abe" + sign: one for sign, one in zip("\u0ac5\u0ac7\u0ac8", "\u0ac9\u0acb\u0acc")}
+INDIA = {0x3C: 0} | dict.fromkeys((0x3A, 0x3B, *range(0x3E, 0x4D), 0x4E, 0x4F, *range(0x55, 0x58), 0x62, 0x63), 1)
+INDIA |= dict.fromkeys(range(4), 2)
+OF_INDIA = "".join(chr(code) for code in range(0x900, 0xD80) if code & 0x7F in INDIA)
+SPACE, LINE_END, SMALL = " \t\v\f\u00a0", "\n\r\x85\u2028\u2029", "a-z\u00df-\u00f6\u00f8-\u017f\u03ac-\u03ce\u0430-\u045f"
+BREAK = f"[{SPACE}]*[{LINE_END}][{SPACE}{LINE_END}]*"
+GOES = (r"\x1b\[[ -?]*[@-~]", r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)", f"(?<=[{SMALL}])[\\-\u2010\u00ac\u2e17]{BREAK}(?=[{SMALL}])")
+GOES += (f"[{LINE_END}]*[\u00ad\x02\ufffe]{BREAK}", f"(?<=[{SMALL}])[\x02\ufffe](?=[{SMALL}])")
+IN_CIRCLE = {chr(code + at): str(number + at) for code, number, last in (
+    (0x24EB, 11, 10), (0x24F5, 1, 10), (0x24FF, 0, 1), (0x2776, 1, 10), (0x2780, 1, 10), (0x278A, 1, 10)) for at in range(last)}
 ROWS = ("\u0919\u094d(?=[\u0915-\u0918])", "\u091e\u094d(?=[\u091a-\u091d])", "\u0923\u094d(?=[\u091f-\u0922])")
 ROWS += ("\u0928\u094d(?=[\u0924-\u0927])", "\u092e\u094d(?=[\u092a-\u092d])")
 
@@ -65,8 +76,33 @@ def arranged(run):
     return "".join(sorted(place, key=lambda mark: (place[mark], unicodedata.combining(mark), mark)))
 
 
+def arranged_in_india(run):
+    """The same of India, where marks of one place stay as they are."""
+    blocks = itertools.groupby(run, lambda mark: ord(mark) >> 7)
+    marks = "".join("".join(sorted(marks, key=lambda mark: INDIA[ord(mark) & 0x7F])) for _, marks in blocks)
+    return "".join(mark for mark, _ in itertools.groupby(marks))
+
+
 def kind(character):
     return properties(character) & 0x07
+
+
+def is_letter(character):
+    return kind(character) == WORD and unicodedata.category(character)[0] != "N"
+
+
+def with_notes_apart(piece):
+    """A space before each superscript and each fraction behind a word of three letters."""
+    letters, apart = 0, ""
+    for character in piece:
+        if properties(character) & DROPPED:
+            apart += character
+            continue
+        if letters >= 3 and re.match("[²³¹⁰⁴-⁹¼-¾⅐-⅟↉]", character):
+            apart += " "
+        letters = letters if kind(character) == MARK else letters + 1 if is_letter(character) else 0
+        apart += character
+    return apart
 
 
 def is_lost(mark, letter):
@@ -79,10 +115,10 @@ def is_lost(mark, letter):
 def folded(piece):
     """A piece of a text without characters that the version of Unicode does not have."""
     letter, result, before = "", "", ""
-    piece = re.sub("(?<=[A-Za-z]{3})([²³¹⁰⁴-⁹])", r" \1", piece)
+    piece = with_notes_apart(piece)
     seen = "".join(c for c in piece if not properties(c) & DROPPED).translate(READ_AS)
     seen = re.sub("(?<=[0-9])([¼-¾⅐-⅟↉²³¹⁰⁴-⁹])", r" \1", seen)
-    seen = re.sub("([①-⑳⓪])", r" \1 ", seen)
+    seen = re.sub("([①-⑳⓪-⓿❶-➓㉑-㉟㊱-㊿])", lambda one: f" {IN_CIRCLE.get(one.group(), one.group())} ", seen)
     for character in unicodedata.normalize("NFKD", seen):
         if properties(character) & DROPPED:
             continue
@@ -97,13 +133,15 @@ def folded(piece):
         letter = fold[0] if kind(fold[0]) != MARK else letter
         result += fold
     result = re.sub(f"[{''.join(PLACES)}]+", lambda run: arranged(run.group()), result)
+    result = re.sub(f"[{OF_INDIA}]+", lambda run: arranged_in_india(run.group()), result)
     result = re.sub("|".join(AS_ONE), lambda two: AS_ONE[two.group()], result)
-    result = re.sub(f"([{''.join(PLACES)}])\\1+", r"\1", result)
-    return unicodedata.normalize("NFC", re.sub("|".join(ROWS), "\u0902", result))
+    result = re.sub("\u0bbe(?=[\u0bbf\u0bc0\u0bcd])", "\u0bb0", result.replace("\u0930\u094d\u0907", "\u0908"))
+    result = re.sub("|".join(ROWS), "\u0902", result)
+    return unicodedata.normalize("NFC", re.sub(f"([{''.join(PLACES)}{OF_INDIA}])\\1+", r"\1", result))
 
 
 def normalised(text):
-    text = text.replace("\u00ad\r\n", "").replace("\u00ad\n", "")
+    text = re.sub("|".join(GOES), "", text)
     pieces = itertools.groupby(text, key=lambda character: bool(properties(character) & (ASSIGNED | DROPPED)))
     return "".join(folded("".join(piece)) if is_known else "".join(piece) for is_known, piece in pieces)
 
