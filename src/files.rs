@@ -2,7 +2,7 @@
 //! systems do that. Nobody can read a copy who cannot read the original.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use tempfile::TempPath;
@@ -254,6 +254,33 @@ pub(crate) fn ensure_named_as_plain(path: &Path) -> Result<()> {
     if is_named_as_packed(path) || is_named_as_unwritten(path) {
         let reason =
             "it is written as plain text: give it a name that does not say that it is packed";
+        return Err(Error::output(path, reason));
+    }
+    Ok(())
+}
+
+/// Refuses to add to what is no list: a link that leads to nothing, which may become the database, and a file that is
+/// no text.
+#[cfg(feature = "cli")]
+pub(crate) fn ensure_is_list(path: &Path, place: &Path) -> Result<()> {
+    const LOOKED_AT: u64 = 4096;
+    if let Some(error) = leads_nowhere(place) {
+        return Err(error);
+    }
+    // What cannot be read cannot be told, and a pipe would wait.
+    if !fs::metadata(place).is_ok_and(|found| found.is_file()) {
+        return Ok(());
+    }
+    let Ok(file) = File::open(place) else {
+        return Ok(());
+    };
+    let mut beginning = Vec::new();
+    file.take(LOOKED_AT)
+        .read_to_end(&mut beginning)
+        .map_err(Error::io(path))?;
+    let is_text = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..);
+    if beginning.starts_with(b"WARC/") || !beginning.iter().all(is_text) {
+        let reason = "it is no list of rejected records, and such records are added to the end of the file: name another";
         return Err(Error::output(path, reason));
     }
     Ok(())

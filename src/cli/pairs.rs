@@ -293,7 +293,12 @@ impl OtherSide {
                 Err(Error::NotSimdb { .. } | Error::NotFound { .. }) => {
                     return Self::read(path, like, reading, output);
                 }
-                Err(error) => return Err(error.into()),
+                // The other database is named where an error names none.
+                Err(error) => {
+                    return Err(
+                        format!("{}: {}", path.display(), Error::with_causes(&error)).into(),
+                    );
+                }
             },
         };
         reading.ensure_unused("an input, and that of `--with` is a database")?;

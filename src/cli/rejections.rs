@@ -1,12 +1,12 @@
 //! Rejected records: the first few of a kind as messages, the others as a number, and all of them in a file on demand.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{BufWriter, Read as _, Write};
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::files::{ensure_named_as_plain, leads_nowhere, open_output};
+use crate::files::{ensure_is_list, ensure_named_as_plain, open_output};
 use crate::ingest::{Offset, Rejected};
 use crate::plural::counted;
 use serde_json::{Value, json};
@@ -30,32 +30,6 @@ struct Kind {
     count: u64,
     /// The last that was shown.
     example: String,
-}
-
-/// Refuses to add to what is no list: a link that leads to nothing, which may become the database, and a file that is
-/// no text.
-fn ensure_is_list(path: &Path, place: &Path) -> Result<(), Error> {
-    const LOOKED_AT: u64 = 4096;
-    if let Some(error) = leads_nowhere(place) {
-        return Err(error);
-    }
-    // What cannot be read cannot be told, and a pipe would wait.
-    if !fs::metadata(place).is_ok_and(|found| found.is_file()) {
-        return Ok(());
-    }
-    let Ok(file) = File::open(place) else {
-        return Ok(());
-    };
-    let mut beginning = Vec::new();
-    file.take(LOOKED_AT)
-        .read_to_end(&mut beginning)
-        .map_err(Error::io(path))?;
-    let is_text = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..);
-    if beginning.starts_with(b"WARC/") || !beginning.iter().all(is_text) {
-        let reason = "it is no list of rejected records, and such records are added to the end of the file: name another";
-        return Err(Error::output(path, reason));
-    }
-    Ok(())
 }
 
 impl Rejections {

@@ -248,8 +248,9 @@ pub(super) fn ensure_not_removed(database: &Path, place: &Path) -> Result<(), Fa
     }
     let (database, socket) = (database.display(), socket.display());
     Err(format!(
-        "{database}: its file was removed, and the process that listens at {socket} still has it open: `simdb backup \
-         {database} TO --socket {socket}` saves what is in it, as long as that process lives"
+        "{database}: its file was removed or renamed, and the process that listens at {socket} still has it open: \
+         `simdb backup {database} TO --socket {socket}` saves what is in it, as long as that process lives; of a file \
+         that was renamed, give its new name"
     )
     .into())
 }

@@ -60,7 +60,12 @@ fn forget(database: &Database, name: &[u8], output: &mut Output) -> CommandResul
     if !was_known && let Ok(text) = std::str::from_utf8(name) {
         // A source has the whole path, and its input may have been given by a shorter one.
         let place = output.console().place_of(Path::new(text));
-        let place = place.canonicalize().unwrap_or(place);
+        // The input may be gone, and the folder still be there.
+        let folder = place.parent().and_then(|folder| folder.canonicalize().ok());
+        let in_folder = folder
+            .zip(place.file_name())
+            .map(|(folder, name)| folder.join(name));
+        let place = place.canonicalize().ok().or(in_folder).unwrap_or(place);
         was_known = txn.forget_source(place.as_os_str().as_encoded_bytes())?;
     }
     txn.commit()?;

@@ -52,13 +52,13 @@ pub(super) struct State {
     /// By what the content of that database is known again for which it is decided.
     #[serde(default)]
     pub(super) known_content: Option<u64>,
-    /// The names of the results that were made.
+    /// The names of the results that were made, and how many bytes they have.
     #[serde(default)]
-    made: Vec<String>,
+    made: Vec<(String, u64)>,
 }
 
 /// The version of the folder.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 impl Work {
     pub(super) fn folder_of(output: &Path) -> PathBuf {
@@ -196,8 +196,10 @@ impl Work {
     pub(super) fn has_made_results(&mut self, dedup: &Dedup) -> Result<()> {
         self.state.made.clear();
         for (name, _) in dedup.results() {
-            if self.path(name).exists() {
-                self.state.made.push(name.to_owned());
+            let made = self.path(name);
+            if made.exists() {
+                let bytes = bytes_of(&made).map_err(cannot_write(&made))?;
+                self.state.made.push((name.to_owned(), bytes));
             }
         }
         self.state.has_results = true;
@@ -208,7 +210,7 @@ impl Work {
     pub(super) fn forget_unless_decided_for(&mut self, content: u64) {
         let mut made = self.state.made.iter();
         let is_as_before = self.state.known_content.is_none_or(|then| then == content);
-        if is_as_before || made.any(|name| !self.path(name).exists()) {
+        if is_as_before || made.any(|(name, _)| !self.path(name).exists()) {
             return;
         }
         self.state.decided = None;
@@ -235,15 +237,31 @@ impl Work {
     pub(super) fn deliver(&self, dedup: &Dedup) -> Result<()> {
         for (name, place) in dedup.results() {
             let made = self.path(name);
+            let known = self.state.made.iter().find(|(known, _)| known == name);
             if made.exists() {
+                if let Some((_, bytes)) = known {
+                    self.ensure_whole(&made, *bytes)?;
+                }
                 deliver_one(&made, place)?;
-            } else if self.state.made.iter().any(|known| known == name)
-                && place.symlink_metadata().is_err()
-            {
+            } else if known.is_some() && place.symlink_metadata().is_err() {
                 return Err(self.is_gone(dedup, place));
             }
         }
         Ok(())
+    }
+
+    /// Refuses a result that was changed since it was made.
+    fn ensure_whole(&self, made: &Path, bytes: u64) -> Result<()> {
+        let found = bytes_of(made).map_err(cannot_write(made))?;
+        if found == bytes {
+            return Ok(());
+        }
+        let folder = self.folder.display();
+        let reason = format!(
+            "its size is not that with which it was made: something has changed it since the command was stopped; \
+             delete {folder} to begin anew"
+        );
+        Err(Error::output(made, &reason))
     }
 
     /// The error of a result that was in its place before the run was stopped, and is not there any more.
@@ -310,6 +328,18 @@ impl Work {
         _ = sync_directory(&self.folder);
         remove_directory(&self.folder)
     }
+}
+
+/// The bytes of a file, or of all files in a directory and those below, each with one more for itself.
+fn bytes_of(path: &Path) -> io::Result<u64> {
+    if !path.is_dir() {
+        return Ok(1 + path.metadata()?.len());
+    }
+    let mut bytes = 1;
+    for entry in fs::read_dir(path)? {
+        bytes += bytes_of(&entry?.path())?;
+    }
+    Ok(bytes)
 }
 
 /// Names in the folder.

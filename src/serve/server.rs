@@ -484,7 +484,9 @@ impl Sessions {
                 let names = store.metadata().map_err(|error| error.to_string())?.nlink();
                 return match names {
                     0 => Ok(store),
-                    _ => Err("no such database".to_owned()),
+                    _ => Err("no such database: the file that is served here has another name by now; give that, with \
+                              `--socket`"
+                        .to_owned()),
                 };
             }
             if self.files.lock().contains(&file) {

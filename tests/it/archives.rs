@@ -1355,3 +1355,120 @@ fn an_archive_that_is_put_together_of_plain_and_packed_ones_says_where_to_cut() 
     }
     Ok(())
 }
+
+/// A crawler that is killed, or a full disk, cuts a header within a line. The record behind it became a part of the one
+/// before, or took its address.
+#[test]
+fn a_header_that_is_cut_within_a_line_costs_no_other_record() -> TestResult {
+    let folder = Folder::new()?;
+    let records: Vec<Vec<u8>> = (0..4)
+        .map(|number| {
+            let page = format!("{WORDS} of page {number}");
+            response(
+                &format!("http://a/{number}"),
+                "Content-Type: text/html",
+                page.as_bytes(),
+            )
+        })
+        .collect();
+    let header = String::from_utf8_lossy(&records[1])
+        .find("\r\n\r\n")
+        .ok_or("it ends")?;
+    for cut in b"WARC/1.0\r\n".len()..=header {
+        let name = format!("cut{cut}.warc");
+        let bytes = [&records[0], &records[1][..cut], &records[2], &records[3]].concat();
+        let totals = ingest(&folder, &name, &bytes)?;
+        let keys: Vec<String> = fingerprints(&folder, &name)?
+            .into_iter()
+            .map(|(key, _)| key)
+            .collect();
+        assert_eq!(
+            keys,
+            ["http://a/0", "http://a/2", "http://a/3"],
+            "{cut}: {}",
+            totals.err
+        );
+    }
+    Ok(())
+}
+
+/// As ClueWeb09 has it.
+#[test]
+fn a_blank_line_within_a_header_does_not_end_it() -> TestResult {
+    let folder = Folder::new()?;
+    let page = response("http://a/1", "Content-Type: text/html", WORDS.as_bytes());
+    let next = response(
+        "http://a/2",
+        "Content-Type: text/html",
+        format!("{WORDS} and more").as_bytes(),
+    );
+    let text = String::from_utf8(page.clone())?;
+    for (name, field) in [
+        ("date.warc", "WARC-Date"),
+        ("length.warc", "Content-Length: 1"),
+        ("type.warc", "WARC-Type"),
+    ] {
+        let blank = text.replacen(&format!("\r\n{field}"), &format!("\r\n\r\n{field}"), 1);
+        assert_ne!(blank, text);
+        let totals = ingest(&folder, name, &[blank.as_bytes(), &next].concat())?
+            .expect(0)
+            .last()?;
+        assert_eq!(totals["inserted"], 2, "{name}");
+    }
+    Ok(())
+}
+
+/// The whole archive was one rejected record.
+#[test]
+fn an_archive_whose_lengths_are_all_wrong_is_many_records() -> TestResult {
+    let folder = Folder::new()?;
+    let mut archive = Vec::new();
+    for number in 0..6 {
+        archive.extend(response(
+            &format!("http://a/{number}"),
+            "Content-Type: text/html",
+            WORDS.as_bytes(),
+        ));
+    }
+    let lines = String::from_utf8(archive)?.replace("\r\n", "\n");
+    for (name, bytes) in [
+        ("lf.warc", lines.clone().into_bytes()),
+        ("lf.warc.gz", gzip(lines.as_bytes())?),
+    ] {
+        let ran = ingest(&folder, name, &bytes)?;
+        let totals = ran.last()?;
+        let rejected = totals["rejected"].as_u64().unwrap_or_default();
+        assert!(rejected >= 5, "{name}: {}", ran.err);
+    }
+    Ok(())
+}
+
+/// They were rejected, or words of the page.
+#[test]
+fn what_is_around_a_packed_page_is_passed_over() -> TestResult {
+    let folder = Folder::new()?;
+    let page = format!("<p>{WORDS}</p>");
+    let packed = gzip(page.as_bytes())?;
+    let chunked = format!("{:x}\r\n{page}\r\n0\r\n\r\n", page.len());
+    let html = "Content-Type: text/html\r\nContent-Encoding: gzip";
+    let records = [
+        response("http://a/plain", "Content-Type: text/html", page.as_bytes()),
+        response("http://a/line", html, &[b"\r\n", &packed[..]].concat()),
+        response("http://a/chunks", &format!("{html}\r\nTransfer-Encoding: chunked"), &gzip(chunked.as_bytes())?),
+        record("response", "http://a/moved", "application/http", &[
+            b"HTTP/1.1 302 Found\r\nLocation: /b\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n",
+            page.as_bytes(),
+        ].concat()),
+        record("response", "http://a/h2", "application/http", &[
+            b"h2 200\r\ncontent-type: text/html\r\n\r\n",
+            page.as_bytes(),
+        ].concat()),
+    ];
+    ingest(&folder, "in.warc", &records.concat())?.expect(0);
+    let found = fingerprints(&folder, "in.warc")?;
+    assert_eq!(found.len(), 5);
+    for (key, fingerprint) in &found {
+        assert_eq!(fingerprint, &found[0].1, "{key}");
+    }
+    Ok(())
+}

@@ -364,3 +364,37 @@ fn sources_that_nobody_gives_any_more_are_forgotten_by_age() -> TestResult {
     );
     Ok(())
 }
+
+/// Each was a document, without a word.
+#[test]
+fn what_is_no_text_of_a_corpus_is_told_or_left_out() -> TestResult {
+    let folder = Folder::new()?;
+    let mirror = folder.path("mirror");
+    fs::create_dir(&mirror)?;
+    fs::write(mirror.join("a.jsonl"), lines("a", 2))?;
+    for index in ["index.cdx", "index.cdxj", "index.cdxj.gz"] {
+        fs::write(mirror.join(index), " CDX N b a m s k r M S V g\n")?;
+    }
+    let totals = run!("ingest", folder.path("d.simdb"), &mirror, "--json")
+        .expect(0)
+        .last()?;
+    assert_eq!(totals["documents"], 2);
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+    for name in ["p.txt", "p.jsonl", "p.html", "p"] {
+        let pointer = folder.file(name, pointer)?;
+        run!("ingest", folder.path("p.simdb"), pointer)
+            .expect(2)
+            .says("git lfs pull");
+    }
+    let table = "id,text\n1,some words that are long enough\n2,\"other words, with a comma\"\n";
+    let input = folder.file("rows", table)?;
+    run!("ingest", folder.path("t.simdb"), input)
+        .expect(2)
+        .says("comma-separated");
+    let text = folder.file(
+        "words",
+        "dear reader, text and more\nfollows here, and there\n",
+    )?;
+    run!("ingest", folder.path("w.simdb"), text).expect(0);
+    Ok(())
+}

@@ -698,6 +698,58 @@ fn rejected_records_do_not_go_into_the_database_or_an_input() -> TestResult {
     .says("one of the inputs");
     assert_eq!(fs::read_to_string(&input)?.lines().count(), 2);
     run!("check", &path).expect(0);
+    // Nor into another file that is no list of them.
+    let again = |rejected: &std::path::Path| {
+        run_with_input(
+            simdb()
+                .arg("ingest")
+                .arg(&path)
+                .arg(&input)
+                .arg("--again")
+                .arg("--rejected")
+                .arg(rejected),
+            b"",
+        )
+    };
+    let copy = folder.path("copy.simdb");
+    run!("backup", &path, &copy).expect(0);
+    again(&copy)?.expect(2).says("no list of rejected records");
+    run!("check", &copy).expect(0);
+    let archive = folder.file("a.warc", "WARC/1.0\r\n")?;
+    again(&archive)?
+        .expect(2)
+        .says("no list of rejected records");
+    again(&folder.path("r.txt"))?.expect(0);
+    #[cfg(unix)]
+    {
+        let link = folder.path("link");
+        std::os::unix::fs::symlink("later.simdb", &link)?;
+        run!(
+            "ingest",
+            folder.path("later.simdb"),
+            &input,
+            "--rejected",
+            &link
+        )
+        .expect(2)
+        .says("where nothing is");
+        assert!(!folder.path("later.simdb").exists());
+    }
+    let texts = folder.file("t.jsonl", "{\"key\":\"a\",\"text\":\"one\"}\n")?;
+    run!(
+        "ingest",
+        &path,
+        &input,
+        "--again",
+        "--verify",
+        "words",
+        "--texts",
+        &texts,
+        "--rejected",
+        &texts
+    )
+    .expect(2)
+    .says("one of the inputs");
     Ok(())
 }
 

@@ -86,6 +86,18 @@ fn a_file_holds_what_standard_output_would() -> TestResult {
     Ok(())
 }
 
+/// By what a search knows its file again.
+#[cfg(unix)]
+fn number_of(path: &Path) -> std::io::Result<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    Ok(fs::metadata(path)?.ino().to_string())
+}
+
+#[cfg(not(unix))]
+fn number_of(_: &Path) -> std::io::Result<String> {
+    Ok("-".to_owned())
+}
+
 /// Kills a search again and again, each time a little later, until it ends. Returns how often it was killed, and how
 /// often there was a position to go on from. `patience` is how long it may work at first.
 fn kill_until_it_ends(
@@ -115,7 +127,7 @@ fn kill_until_it_ends(
         kills += 1;
         went_on += u64::from(
             fs::read_to_string(&sidecar)
-                .is_ok_and(|it| !it.ends_with(" 0\n") && it.lines().count() == 3),
+                .is_ok_and(|it| !it.ends_with(" 0\n") && it.lines().count() == 4),
         );
     }
     Ok((kills, went_on))
@@ -150,6 +162,38 @@ fn a_killed_search_goes_on_and_ends_as_if_it_had_not_been_killed() -> TestResult
     Ok(())
 }
 
+/// It was overwritten, since the small file of a search that was killed was still there.
+#[cfg(unix)]
+#[test]
+fn a_file_that_has_taken_the_place_of_another_is_left_alone() -> TestResult {
+    let folder = Folder::new()?;
+    database(&folder, "d.simdb", 500)?;
+    let (path, output) = (folder.path("d.simdb"), folder.path("out"));
+    let sidecar = folder.path("out.position");
+    let question =
+        r#"{"max_distance":3,"min_similarity":null,"since":null,"scope":[],"groups":false}"#;
+    fs::write(&output, "half a li")?;
+    let number: u64 = number_of(&output)?.parse()?;
+    fs::write(&output, "my notes")?;
+    for other in [(number ^ 1).to_string(), "-".to_owned()] {
+        fs::write(
+            &sidecar,
+            format!("simdb pairs 3\ntsv {question}\n{other}\n"),
+        )?;
+        run!("pairs", &path, "--output", &output)
+            .expect(2)
+            .says("another file is in its place");
+        assert_eq!(fs::read_to_string(&output)?, "my notes");
+    }
+    // A search that could not begin leaves nothing that would do so.
+    fs::remove_file(&sidecar)?;
+    fs::remove_file(&output)?;
+    fs::create_dir(&output)?;
+    run!("pairs", &path, "--output", &output, "--replace").expect(2);
+    assert!(!sidecar.exists());
+    Ok(())
+}
+
 #[test]
 fn another_question_does_not_go_on_with_a_file() -> TestResult {
     let folder = Folder::new()?;
@@ -160,7 +204,10 @@ fn another_question_does_not_go_on_with_a_file() -> TestResult {
     fs::write(&output, "half a li")?;
     let question =
         r#"{"max_distance":3,"min_similarity":null,"since":null,"scope":[],"groups":false}"#;
-    fs::write(&sidecar, format!("simdb pairs 2\ntsv {question}\n"))?;
+    fs::write(
+        &sidecar,
+        format!("simdb pairs 3\ntsv {question}\n{}\n", number_of(&output)?),
+    )?;
     run!("pairs", &path, "--max-distance", "4", "--output", &output)
         .expect(2)
         .says("begun for another question");
@@ -170,14 +217,20 @@ fn another_question_does_not_go_on_with_a_file() -> TestResult {
     // A position of another database, and a file that is too short.
     fs::write(
         &sidecar,
-        format!("simdb pairs 2\ntsv {question}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4\n"),
+        format!(
+            "simdb pairs 3\ntsv {question}\n{}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4\n",
+            number_of(&output)?
+        ),
     )?;
     run!("pairs", &path, "--output", &output)
         .expect(2)
         .says("the database has changed since");
     fs::write(
         &sidecar,
-        format!("simdb pairs 2\ntsv {question}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4000\n"),
+        format!(
+            "simdb pairs 3\ntsv {question}\n{}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4000\n",
+            number_of(&output)?
+        ),
     )?;
     run!("pairs", &path, "--output", &output)
         .expect(2)
@@ -186,7 +239,10 @@ fn another_question_does_not_go_on_with_a_file() -> TestResult {
     run!("pairs", &path, "--output", &output)
         .expect(2)
         .says("of another release, or damaged");
-    fs::write(&sidecar, format!("simdb pairs 2\ntsv {question}\n"))?;
+    fs::write(
+        &sidecar,
+        format!("simdb pairs 3\ntsv {question}\n{}\n", number_of(&output)?),
+    )?;
     run!("pairs", &path, "--output", &output).expect(0);
     assert_eq!(
         fs::read_to_string(&output)?,
@@ -341,7 +397,10 @@ fn the_pairs_of_an_input_are_found_anew_after_a_kill() -> TestResult {
     );
     fs::write(
         &sidecar,
-        format!("simdb pairs 2\ntsv {question}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4\n"),
+        format!(
+            "simdb pairs 3\ntsv {question}\n{}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4\n",
+            number_of(&output)?
+        ),
     )?;
     assert!(arguments().status()?.success());
     assert_eq!(fs::read_to_string(&output)?, ran.out);

@@ -609,6 +609,73 @@ fn a_text_or_a_page_that_has_grown_is_read_from_its_beginning() -> TestResult {
     Ok(())
 }
 
+/// The halves of its last record became two documents, or none.
+#[test]
+fn standard_input_with_a_name_that_has_grown_loses_no_record() -> TestResult {
+    let folder = Folder::new()?;
+    let long = |number: u64| {
+        format!("a line that has some words, of which this is number {number}, and an end")
+    };
+    for (format, line) in [
+        (
+            "lines",
+            (|number: u64, long: &str| format!("{long} of {number}\n")) as fn(u64, &str) -> String,
+        ),
+        ("tsv", |number, long| format!("k{number}\t{long}\n")),
+        ("jsonl", |number, long| {
+            format!("{{\"id\":\"k{number}\",\"text\":\"{long}\"}}\n")
+        }),
+    ] {
+        let path = folder.path(&format!("{format}.simdb"));
+        let feed = |input: &str| {
+            let mut command = simdb();
+            command.arg("ingest").arg(&path).args([
+                "-",
+                "--source",
+                "feed",
+                "--input-format",
+                format,
+            ]);
+            run_with_input(&mut command, input.as_bytes())
+        };
+        let all: String = (1..=3).map(|number| line(number, &long(number))).collect();
+        let half = all.len() / 2;
+        feed(&all[..half])?;
+        feed(&all)?.expect(0);
+        let whole = folder.path(&format!("{format}2.simdb"));
+        let mut command = simdb();
+        command
+            .arg("ingest")
+            .arg(&whole)
+            .args(["-", "--source", "feed", "--input-format", format]);
+        run_with_input(&mut command, all.as_bytes())?.expect(0);
+        let [grown, whole] = [&path, &whole].map(|path| {
+            run!(
+                "get",
+                path,
+                if format == "lines" { "feed:2" } else { "k2" },
+                "--json"
+            )
+            .object()
+        });
+        let (grown, whole) = (grown?, whole?);
+        assert_eq!(grown["fingerprint"], whole["fingerprint"], "{format}");
+    }
+    let path = folder.path("text.simdb");
+    let feed = |input: &str| {
+        let mut command = simdb();
+        command
+            .arg("ingest")
+            .arg(&path)
+            .args(["-", "--source", "feed", "--input-format", "text"]);
+        run_with_input(&mut command, input.as_bytes())
+    };
+    feed(&long(1))?.expect(0);
+    feed(&long(1))?.expect(0);
+    feed(&(long(1) + &long(2)))?.expect(2).says("`--restart`");
+    Ok(())
+}
+
 #[test]
 fn standard_input_goes_on_under_a_name() -> TestResult {
     let folder = Folder::new()?;
