@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::dedup::{Dedup, DedupEvent, DedupGroup, DedupStep, DedupTotals, GroupedRecord};
+use crate::files::ensure_is_list;
 use crate::plural::counted;
 use crate::{Error, Scheme, SketchSize};
 use serde_json::{Map, Value, json};
@@ -99,6 +100,7 @@ impl Command for Arguments {
     fn run(&self, output: &mut Output) -> CommandResult {
         if let Some(rejected) = &self.rejected {
             let inputs = self.inputs.iter().map(PathBuf::as_path);
+            ensure_is_list(rejected, &output.console().place_of(rejected))?;
             ensure_apart(rejected, self.database.as_deref(), inputs)?;
             self.ensure_no_result(rejected)?;
         }

@@ -21,6 +21,7 @@ use super::remote::ensure_not_removed;
 use super::units::{count, positive_count};
 use super::verbs::{self, LiveDatabase, Opening, Verb};
 use super::verification::{Verification, VerifyArguments};
+use crate::files::ensure_is_list;
 use crate::ingest::{Ingest, Ingested, ReadOptions, Records, Reread};
 use crate::plural::counted;
 use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme, Server, SketchSize};
@@ -445,6 +446,8 @@ impl Arguments {
         };
         let path = rejected.display();
         let place = console.place_of(rejected);
+        // Before the database is created, to which a link may lead.
+        ensure_is_list(rejected, &place)?;
         if are_same_file(&place, &console.place_of(&self.database.path)) {
             return Err(
                 format!("{path}: rejected records cannot be written into the database").into(),

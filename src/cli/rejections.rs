@@ -6,7 +6,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::files::{ensure_is_list, ensure_named_as_plain, open_output};
+use crate::files::{ensure_named_as_plain, open_output};
 use crate::ingest::{Offset, Rejected};
 use crate::plural::counted;
 use serde_json::{Value, json};
@@ -45,7 +45,6 @@ impl Rejections {
             ensure_named_as_plain(path)?;
             console.ensure_shared(path)?;
             let place = console.place_of(path);
-            ensure_is_list(path, &place)?;
             let file = open_output(&place, File::options().create(true).append(true));
             let file = file.map_err(Error::io(path))?;
             rejections.file = Some((path.to_owned(), BufWriter::new(file)));
