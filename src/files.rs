@@ -2,7 +2,7 @@
 //! systems do that. Nobody can read a copy who cannot read the original.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 
 use tempfile::TempPath;
@@ -263,6 +263,8 @@ pub(crate) fn ensure_named_as_plain(path: &Path) -> Result<()> {
 /// no text.
 #[cfg(feature = "cli")]
 pub(crate) fn ensure_is_list(path: &Path, place: &Path) -> Result<()> {
+    use std::io::Read as _;
+
     const LOOKED_AT: u64 = 4096;
     if let Some(error) = leads_nowhere(place) {
         return Err(error);

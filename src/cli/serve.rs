@@ -63,13 +63,16 @@ impl Command for Arguments {
         let is_ending = AtomicBool::new(false);
         thread::scope(|scope| {
             if self.warm {
-                scope.spawn(|| {
+                let warm = || {
                     // What cannot be read is told to who asks for it.
                     _ = database.warm(|_, _| match is_ending.load(Ordering::Relaxed) {
                         true => ControlFlow::Break(()),
                         false => ControlFlow::Continue(()),
                     });
-                });
+                };
+                let thread = thread::Builder::new().name("simdb-warm".to_owned());
+                // Without a thread, memory fills as queries come.
+                _ = thread.spawn_scoped(scope, warm);
             }
             let served = self.serve(&database, output);
             is_ending.store(true, Ordering::Relaxed);

@@ -537,7 +537,8 @@ fn sound_with_sketches(size: SketchSize) -> Result<Database> {
 fn a_sketch_without_shingles_or_of_no_size_is_named_by_its_block() -> Result<()> {
     for size in [SketchSize::Bytes16, SketchSize::Bytes32] {
         // The sketch of the last document, which has none, stands last.
-        let changes: [(fn(&mut Vec<u8>), &str); 2] = [
+        type Change = fn(&mut Vec<u8>);
+        let changes: [(Change, &str); 2] = [
             (
                 |bytes| *bytes.last_mut().expect("there are sketches") = 1,
                 "it has a sketch without shingles",

@@ -502,8 +502,10 @@ mod tests {
 
     #[test]
     fn version_three_has_marks_of_its_own() {
-        let mut answers = Answers::default();
-        answers.version = RespVersion::Three;
+        let mut answers = Answers {
+            version: RespVersion::Three,
+            ..Answers::default()
+        };
         answers.map(1);
         answers.null();
         answers.decimal(0.25);

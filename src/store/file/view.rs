@@ -142,9 +142,7 @@ impl View {
         is_wanted: impl FnOnce(&DocumentRef<'_>) -> Result<bool, Problem>,
     ) -> Result<Option<Document>> {
         self.stored_document(number, |stored| {
-            is_wanted(&stored)?
-                .then(|| stored.to_document())
-                .transpose()
+            is_wanted(stored)?.then(|| stored.to_document()).transpose()
         })
     }
 
@@ -152,7 +150,7 @@ impl View {
     fn stored_document<T>(
         &self,
         number: DocumentNumber,
-        take: impl FnOnce(DocumentRef<'_>) -> Result<T, Problem>,
+        take: impl FnOnce(&DocumentRef<'_>) -> Result<T, Problem>,
     ) -> Result<T> {
         let documents = &self.state.documents;
         let blocks = self.document_blocks();
@@ -160,7 +158,7 @@ impl View {
         if let Some(entry) = documents.entry(position, blocks)? {
             let block = blocks.documents(entry)?;
             if let Some(index) = block.find(number.0) {
-                return take(block.get(index)).map_err(damaged_document(number));
+                return take(&block.get(index)).map_err(damaged_document(number));
             }
         }
         let problem = "it is missing, but another row refers to it";

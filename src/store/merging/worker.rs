@@ -73,6 +73,9 @@ impl Drop for Worker {
     }
 }
 
+/// Puts merged runs of a set in their place.
+type Replace = Box<dyn FnOnce(&mut State) + Send>;
+
 /// What runs in the thread.
 struct Merger {
     shared: Arc<Shared>,
@@ -213,7 +216,7 @@ impl Merger {
         view: &View,
         set: Set<R>,
         in_pause: bool,
-    ) -> Option<Box<dyn FnOnce(&mut State) + Send>> {
+    ) -> Option<Replace> {
         let short = self.shared.sizes.short_rows;
         let merged = view.state().sets[set].merged_runs(short, in_pause)?;
         Some(Box::new(move |state| {

@@ -132,7 +132,7 @@ fn joined(text: &str) -> Cow<'_, str> {
     const HYPHENS: [&str; 5] = ["\u{ad}", "\u{2010}", "\u{ac}", "\u{2e17}", "\u{fffe}"];
     let bytes = text.as_bytes();
     let has_hyphen = |hyphen: &&str| memmem::find(bytes, hyphen.as_bytes()).is_some();
-    let is_plain = (text.is_ascii() || !HYPHENS.iter().any(|hyphen| has_hyphen(&hyphen)))
+    let is_plain = (text.is_ascii() || !HYPHENS.iter().any(has_hyphen))
         && memchr3_iter(b'-', ESCAPE, 2, bytes).all(|at| part_that_goes(text, at).is_none());
     if is_plain {
         return Cow::Borrowed(text);
