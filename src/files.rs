@@ -280,8 +280,9 @@ pub(crate) fn ensure_is_list(path: &Path, place: &Path) -> Result<()> {
     file.take(LOOKED_AT)
         .read_to_end(&mut beginning)
         .map_err(Error::io(path))?;
-    let is_text = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..);
-    if beginning.starts_with(b"WARC/") || !beginning.iter().all(is_text) {
+    let mut bytes = beginning.iter();
+    let has_controls = bytes.any(|byte| !matches!(byte, b'\t' | b'\n' | b'\r' | b' '..));
+    if beginning.starts_with(b"WARC/") || has_controls {
         let reason = "it is no list of rejected records, and such records are added to the end of the file: name another";
         return Err(Error::output(path, reason));
     }

@@ -36,6 +36,15 @@ pub(super) struct Arguments {
     settings: NewDatabase,
 }
 
+/// Puts into memory what queries read, unless the process is to end before.
+fn warm(database: &Database, is_ending: &AtomicBool) {
+    // What cannot be read is told to who asks for it.
+    _ = database.warm(|_, _| match is_ending.load(Ordering::Relaxed) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    });
+}
+
 impl Arguments {
     /// Serves until it is to end.
     fn serve(&self, database: &Database, output: &Output) -> Result<(), Error> {
@@ -63,16 +72,9 @@ impl Command for Arguments {
         let is_ending = AtomicBool::new(false);
         thread::scope(|scope| {
             if self.warm {
-                let warm = || {
-                    // What cannot be read is told to who asks for it.
-                    _ = database.warm(|_, _| match is_ending.load(Ordering::Relaxed) {
-                        true => ControlFlow::Break(()),
-                        false => ControlFlow::Continue(()),
-                    });
-                };
                 let thread = thread::Builder::new().name("simdb-warm".to_owned());
                 // Without a thread, memory fills as queries come.
-                _ = thread.spawn_scoped(scope, warm);
+                _ = thread.spawn_scoped(scope, || warm(&database, &is_ending));
             }
             let served = self.serve(&database, output);
             is_ending.store(true, Ordering::Relaxed);

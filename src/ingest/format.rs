@@ -446,12 +446,12 @@ fn is_csv(beginning: &[u8]) -> bool {
         let name = match cell {
             [b'"', name @ .., b'"'] | name => name,
         };
-        let is_name = |&byte: &u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        if name.is_empty() || !name.iter().all(is_name) {
+        let mut bytes = name.iter();
+        if name.is_empty() || !bytes.all(|&byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return false;
         }
-        let is_known = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
-        has_known |= KNOWN.iter().any(is_known);
+        let mut known = KNOWN.iter();
+        has_known |= known.any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
     }
     has_known
 }

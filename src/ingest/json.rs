@@ -248,6 +248,18 @@ struct Field<'l> {
     is_packed: bool,
 }
 
+impl<'l> Field<'l> {
+    /// A value of a line.
+    fn new(line: &str, value: &'l RawValue, is_packed: bool) -> Self {
+        Self {
+            raw: value.get(),
+            // It is a part of the line.
+            start: value.get().as_ptr().addr() - line.as_ptr().addr(),
+            is_packed,
+        }
+    }
+}
+
 impl Field<'_> {
     /// The same, of a name that says that its texts are in base64.
     fn packed(self) -> Self {
@@ -643,18 +655,13 @@ impl<'l> Visitor<'l> for FieldsOf<'l, '_> {
                 continue;
             }
             let value = map.next_value::<Option<&RawValue>>()?;
-            let field = |value: &'l RawValue| Field {
-                raw: value.get(),
-                // It is a part of the line.
-                start: value.get().as_ptr().addr() - line.as_ptr().addr(),
-                is_packed,
-            };
             if is_needed && let Some(needed) = fields.named(name, options) {
-                *needed = value.map(field);
+                *needed = value.map(|value| Field::new(line, value, is_packed));
             }
             for (named, needed) in fields.of_caller(options) {
                 if let Some(rest) = behind_first(named, name) {
-                    *needed = value.and_then(|value| within(value, rest)).map(field);
+                    let value = value.and_then(|value| within(value, rest));
+                    *needed = value.map(|value| Field::new(line, value, is_packed));
                 }
             }
         }

@@ -143,11 +143,11 @@ fn header_end(bytes: &[u8]) -> HeaderEnd {
 /// a field of a record behind. `None` if it takes more bytes to tell.
 fn is_blank_within(lines: &[u8], next: &[u8]) -> Option<bool> {
     const FIELDS: [&[u8]; 2] = [b"WARC-", b"Content-Length:"];
-    let agrees = |field: &&[u8]| {
+    let found = FIELDS.iter().find(|field| {
         let both = field.len().min(next.len());
         field[..both].eq_ignore_ascii_case(&next[..both])
-    };
-    match FIELDS.iter().find(|field| agrees(field)) {
+    });
+    match found {
         Some(_) if WarcHeader(lines).get("Content-Length").is_some() => Some(false),
         Some(field) if next.len() < field.len() => None,
         found => Some(found.is_some()),

@@ -176,6 +176,12 @@ fn encode_values(
     encode_column(|| documents.iter().map(&value), bytes);
 }
 
+/// The number of each document, less its index. So numbers without gaps are all the same.
+fn numbers_beyond_index(documents: &[DocumentRef<'_>]) -> impl Iterator<Item = u64> {
+    let indexed = documents.iter().zip(0u64..);
+    indexed.map(|(document, index)| document.number - index)
+}
+
 fn encode_plain(documents: &[DocumentRef<'_>], bytes: &mut Vec<u8>) {
     let Extent {
         least_seen: least,
@@ -184,13 +190,7 @@ fn encode_plain(documents: &[DocumentRef<'_>], bytes: &mut Vec<u8>) {
     } = extent_of(documents);
     bytes.extend(least.to_le_bytes());
     bytes.extend(greatest.to_le_bytes());
-    let numbers = || {
-        documents
-            .iter()
-            .zip(0..)
-            .map(|(document, i): (_, u64)| document.number - i)
-    };
-    encode_column(numbers, bytes);
+    encode_column(|| numbers_beyond_index(documents), bytes);
     encode_values(
         documents,
         |document| document.fingerprint.is_some().into(),

@@ -65,11 +65,14 @@ pub(crate) fn warm(
     views: impl Fn() -> Result<Arc<View>> + Sync,
     progress: WarmingProgress<'_>,
 ) -> Result<()> {
-    let most = |_, set: AnySet| match by_row!(set, set => set.is(KEYS)) {
+    warm_sets(views, all_but_keys, progress)
+}
+
+fn all_but_keys(_: usize, set: AnySet) -> u64 {
+    match by_row!(set, set => set.is(KEYS)) {
         true => 0,
         false => u64::MAX,
-    };
-    warm_sets(views, most, progress)
+    }
 }
 
 /// Makes segments of at most so many rows of each set, of this number, as long as there is room. The permuted tables

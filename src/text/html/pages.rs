@@ -69,8 +69,14 @@ pub(crate) fn visible_paragraphs(page: &str, syntax: Syntax) -> String {
 
 /// The text that `take` makes of the pieces of a page.
 fn text_of(page: &str, syntax: Syntax, take: impl Fn(&mut Vec<u8>, Piece<'_>)) -> String {
-    let begin = || Vec::with_capacity(page.len() / 4);
-    to_string(read(page, syntax, &[], begin, take))
+    let quarter = page.len() / 4;
+    to_string(read(
+        page,
+        syntax,
+        &[],
+        || Vec::with_capacity(quarter),
+        take,
+    ))
 }
 
 /// What a reader of a page meets, in order.

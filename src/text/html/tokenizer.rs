@@ -267,24 +267,21 @@ impl<'a> Tokenizer<'a> {
     /// both.
     fn has_formulas_twice(&mut self) -> bool {
         let page = self.page;
-        let is_there =
-            || memmem::find_iter(page, b"katex-mathml").any(|at| at > 0 && page[at - 1] != b'.');
-        *self.has_formulas_twice.get_or_insert_with(is_there)
+        *self.has_formulas_twice.get_or_insert_with(|| {
+            let mut names = memmem::find_iter(page, b"katex-mathml");
+            names.any(|at| at > 0 && page[at - 1] != b'.')
+        })
     }
 
     /// Whether the page has scripts with formulas beside what MathJax draws. Of a page that was saved without scripts,
     /// what is drawn is all that there is.
     fn has_scripts_of_formulas(&mut self) -> bool {
+        const TYPES: [&[u8]; 3] = [b"math/tex", b"math/mml", b"math/asciimath"];
         let page = self.page;
-        let is_there = || {
-            let mut types = memmem::find_iter(page, b"math/");
-            types.any(|at| {
-                ["tex", "mml", "asciimath"]
-                    .iter()
-                    .any(|kind| page[at + 5..].starts_with(kind.as_bytes()))
-            })
-        };
-        *self.has_scripts_of_formulas.get_or_insert_with(is_there)
+        *self.has_scripts_of_formulas.get_or_insert_with(|| {
+            let mut types = TYPES.iter();
+            types.any(|kind| memmem::find(page, kind).is_some())
+        })
     }
 
     /// The parts of a page of Solid that come late: each has a place, whose name is that of the part behind `pl-`.

@@ -131,10 +131,11 @@ pub(crate) fn normalize(text: &str) -> Cow<'_, str> {
 fn joined(text: &str) -> Cow<'_, str> {
     const HYPHENS: [&str; 5] = ["\u{ad}", "\u{2010}", "\u{ac}", "\u{2e17}", "\u{fffe}"];
     let bytes = text.as_bytes();
-    let has_hyphen = |hyphen: &&str| memmem::find(bytes, hyphen.as_bytes()).is_some();
-    let is_plain = (text.is_ascii() || !HYPHENS.iter().any(has_hyphen))
-        && memchr3_iter(b'-', ESCAPE, 2, bytes).all(|at| part_that_goes(text, at).is_none());
-    if is_plain {
+    let mut hyphens = HYPHENS.iter();
+    let has_hyphen =
+        !text.is_ascii() && hyphens.any(|hyphen| memmem::find(bytes, hyphen.as_bytes()).is_some());
+    let mut others = memchr3_iter(b'-', ESCAPE, 2, bytes);
+    if !has_hyphen && others.all(|at| part_that_goes(text, at).is_none()) {
         return Cow::Borrowed(text);
     }
     let mut joined = String::with_capacity(text.len());
@@ -183,8 +184,8 @@ fn command_length(behind: &str) -> Option<usize> {
     let bytes = behind.as_bytes();
     match bytes.first()? {
         b'[' => {
-            let is_inner = |byte: &u8| matches!(byte, b' '..=b'?');
-            let inner = bytes[1..].iter().take_while(|byte| is_inner(byte)).count();
+            let inner = bytes[1..].iter();
+            let inner = inner.take_while(|byte| matches!(byte, b' '..=b'?')).count();
             matches!(bytes.get(1 + inner), Some(b'@'..=b'~')).then_some(inner + 2)
         }
         b']' => {
@@ -589,11 +590,8 @@ fn digits_in_circle(c: char) -> Option<[Option<char>; 2]> {
         _ => return None,
     };
     let number = number + (u32::from(c) - u32::from(first));
-    let digit = |number| char::from_digit(number, 10);
-    Some([
-        digit(number / 10).filter(|_| number >= 10),
-        digit(number % 10),
-    ])
+    let tens = char::from_digit(number / 10, 10).filter(|&tens| tens > '0');
+    Some([tens, char::from_digit(number % 10, 10)])
 }
 
 /// The one character that a character folds to, apart from those that fold to several.
