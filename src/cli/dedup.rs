@@ -100,9 +100,9 @@ impl Command for Arguments {
     fn run(&self, output: &mut Output) -> CommandResult {
         if let Some(rejected) = &self.rejected {
             let inputs = self.inputs.iter().map(PathBuf::as_path);
-            ensure_is_list(rejected, &output.console().place_of(rejected))?;
             ensure_apart(rejected, self.database.as_deref(), inputs)?;
             self.ensure_no_result(rejected)?;
+            ensure_is_list(rejected, &output.console().place_of(rejected))?;
         }
         let report = DedupReport::new(output, self)?;
         let dedup = self.dedup(output.console(), &report.has_failed);

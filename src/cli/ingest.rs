@@ -446,8 +446,6 @@ impl Arguments {
         };
         let path = rejected.display();
         let place = console.place_of(rejected);
-        // Before the database is created, to which a link may lead.
-        ensure_is_list(rejected, &place)?;
         if are_same_file(&place, &console.place_of(&self.database.path)) {
             return Err(
                 format!("{path}: rejected records cannot be written into the database").into(),
@@ -469,7 +467,8 @@ impl Arguments {
                  elsewhere, or leave this one out with --glob"
             )
             .into()),
-            false => Ok(()),
+            // Before the database is created, to which a link may lead.
+            false => Ok(ensure_is_list(rejected, &place)?),
         }
     }
 

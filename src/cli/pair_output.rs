@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use clap::ValueEnum;
 
@@ -110,7 +110,8 @@ impl PairArguments {
                     "tsv"
                 };
                 let query = format!("{name} {wanted}");
-                let (file, position) = Resumable::open(&path, query, sides != Sides::AndInput)?;
+                let (file, position) =
+                    Resumable::open(&path, query, sides != Sides::AndInput, self.replace)?;
                 Ok((Box::new(file), position))
             }
         }
@@ -361,11 +362,12 @@ impl Resumable {
     }
 
     /// Opens a file to go on with it, or begins it, in the place of an old one. Also returns the position to go on
-    /// from. A search that cannot go on begins its file anew.
+    /// from. A search that cannot go on begins its file anew. If it `replaces` another file, that may be there still.
     fn open(
         path: &Path,
         query: String,
         goes_on: bool,
+        replaces: bool,
     ) -> Result<(Self, Option<PairPosition>), Failure> {
         let failed = Error::io(path);
         let sidecar = sidecar_of(path);
@@ -374,6 +376,10 @@ impl Resumable {
             return Err(format!("{}: there is no directory {folder}", path.display()).into());
         }
         let is_new = !Self::is_begun(path);
+        if let Ok(text) = fs::read_to_string(&sidecar) {
+            // Before the file is made.
+            parsed(&text, &query).map_err(|reason| stuck(path, &sidecar, &reason))?;
+        }
         if is_new {
             // First it is said that nothing is known of the file. Then the file may be there.
             save(&sidecar, &query, None, None)?;
@@ -410,7 +416,7 @@ impl Resumable {
         // Until the number was kept, nothing was written.
         let is_another = match saved.number {
             Some(_) => saved.number != number,
-            None => number.is_some() && !is_new && found.len() > 0,
+            None => number.is_some() && !is_new && !replaces && found.len() > 0,
         };
         if is_another {
             return Err(stuck(path, &sidecar, "another file is in its place"));
@@ -495,12 +501,16 @@ fn stuck(path: &Path, sidecar: &Path, reason: &str) -> Failure {
         .into()
 }
 
-/// The number of a file on its disk. `None` where files have none, or before it is known.
-type FileNumber = Option<u64>;
+/// The number of a file on its disk, and when it was made: a disk gives the number of a file that is gone to the next
+/// one. `None` where files have no number, or before it is known.
+type FileNumber = Option<u128>;
 
 #[cfg(unix)]
 fn number_of(file: &fs::Metadata) -> FileNumber {
-    Some(std::os::unix::fs::MetadataExt::ino(file))
+    let made = file.created().ok();
+    let made = made.and_then(|made| made.duration_since(UNIX_EPOCH).ok());
+    let number = u128::from(std::os::unix::fs::MetadataExt::ino(file));
+    Some(number << 64 | u128::from(made.map_or(0, |made| made.as_nanos() as u64)))
 }
 
 #[cfg(not(unix))]
@@ -584,7 +594,7 @@ mod tests {
         for (number, reached) in [
             (None, None),
             (Some(7), Some((position.clone(), 0))),
-            (Some(u64::MAX), Some((position, u64::MAX))),
+            (Some(u128::MAX), Some((position, u64::MAX))),
         ] {
             save(&sidecar, "tsv 3", number, reached.as_ref())?;
             let text = fs::read_to_string(&sidecar)?;

@@ -66,9 +66,9 @@ pub enum InputFormat {
     /// and `.xht`, and both by their beginning if the name is not that of a text or of a source, such as `.txt`, `.md` or
     /// `.vue`. Any encoding is read.
     Text,
-    /// A line is a document, its path and its number the key.
+    /// A line is a document. The path, or the name that the input was given, and the number of the line are the key.
     ///
-    /// Empty lines are none. The key is the path of the file, a colon and the number of the line.
+    /// Empty lines are none. A colon stands between the two parts of the key.
     Lines,
     /// A key, a tab and 16 hexadecimal digits per line.
     Fingerprints,

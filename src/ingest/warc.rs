@@ -109,24 +109,29 @@ enum HeaderEnd {
 /// however many lines begin as a record does.
 fn header_end(bytes: &[u8]) -> HeaderEnd {
     let mut begin = 0;
-    // What is up to a line that may be cut, with the first line of another record behind it.
-    let mut before_other = None;
+    // Of the fields that each record has once, those that were met.
+    let mut met = [false; ONCE.len()];
+    // Whether a line may be cut, with the first line of another record behind it.
+    let mut may_be_cut = false;
     for at in memchr::memchr_iter(b'\n', bytes) {
         let line = &bytes[begin..at];
-        if before_other.is_some_and(|before| repeats_field(before, line)) {
-            return HeaderEnd::Never;
+        if let Some(field) = once_field(line) {
+            if may_be_cut && met[field] {
+                return HeaderEnd::Never;
+            }
+            met[field] = true;
         }
         if ends_in_version(line) {
             if !goes_on(line) && field_name(line).is_none() {
                 return HeaderEnd::Never;
             }
-            before_other.get_or_insert(&bytes[..at]);
+            may_be_cut = true;
         }
         begin = at + 1;
         let next = &bytes[begin..];
         let blank = line_end(next);
         if blank > 0 {
-            match is_blank_within(&bytes[..begin], &next[blank..]) {
+            match is_blank_within(met[LENGTH], &next[blank..]) {
                 Some(true) => continue,
                 Some(false) => return HeaderEnd::At(begin + blank),
                 None => return HeaderEnd::Further,
@@ -139,16 +144,16 @@ fn header_end(bytes: &[u8]) -> HeaderEnd {
     HeaderEnd::Further
 }
 
-/// Whether a blank line behind these lines of a header does not end it, as in ClueWeb09: no length stands before it, and
-/// a field of a record behind. `None` if it takes more bytes to tell.
-fn is_blank_within(lines: &[u8], next: &[u8]) -> Option<bool> {
+/// Whether a blank line in a header does not end it, as in ClueWeb09: no length stands before it, and a field of a record
+/// behind. `None` if it takes more bytes to tell.
+fn is_blank_within(has_length: bool, next: &[u8]) -> Option<bool> {
     const FIELDS: [&[u8]; 2] = [b"WARC-", b"Content-Length:"];
     let found = FIELDS.iter().find(|field| {
         let both = field.len().min(next.len());
         field[..both].eq_ignore_ascii_case(&next[..both])
     });
     match found {
-        Some(_) if WarcHeader(lines).get("Content-Length").is_some() => Some(false),
+        Some(_) if has_length => Some(false),
         Some(field) if next.len() < field.len() => None,
         found => Some(found.is_some()),
     }
@@ -170,16 +175,16 @@ fn field_name(line: &[u8]) -> Option<&[u8]> {
     Some(line[..colon].trim_ascii())
 }
 
-/// Whether a line has a field that each record has once, and one of the lines before has it too.
-fn repeats_field(before: &[u8], line: &[u8]) -> bool {
-    const ONCE: [&str; 4] = ["WARC-Type", "WARC-Record-ID", "WARC-Date", "Content-Length"];
-    let Some(name) = field_name(line) else {
-        return false;
-    };
-    let known = ONCE
-        .iter()
-        .find(|known| name.eq_ignore_ascii_case(known.as_bytes()));
-    known.is_some_and(|known| WarcHeader(before).get(known).is_some())
+/// The fields that each record has once.
+const ONCE: [&str; 4] = ["WARC-Type", "WARC-Record-ID", "WARC-Date", "Content-Length"];
+/// The index of the length among them.
+const LENGTH: usize = 3;
+
+/// Which of the fields that each record has once a line has.
+fn once_field(line: &[u8]) -> Option<usize> {
+    let name = field_name(line).filter(|_| !goes_on(line))?;
+    ONCE.iter()
+        .position(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 /// The length of a header with the blank line at its end. `None` if there is none.
@@ -596,8 +601,12 @@ impl<'c> Cutter<'c> {
                 return Ok(Err(LONG_HEADER));
             }
             if bytes.len() <= seen {
+                let ends = bytes.ends_with(b"\n\n") || bytes.ends_with(b"\n\r\n");
+                let length = bytes.len();
                 return match self.content.failure() {
                     Some(error) => Err(error),
+                    // Nothing is there that could go on behind the blank line.
+                    None if ends => Ok(Ok(length)),
                     None => Ok(Err(NO_HEADER_END)),
                 };
             }

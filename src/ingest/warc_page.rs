@@ -420,14 +420,18 @@ impl<'b> Head<'b> {
     fn next_answer(&self, rest: &'b [u8]) -> Option<&'b [u8]> {
         let has_page = (200..300).contains(&self.status);
         // A plain text may show a head.
-        let may_be_text = has_page && self.values("content-type").any(|name| !is_html(&name));
-        let behind_body = self.values("content-length").filter_map(|length| {
-            let length = length.trim().parse().ok()?;
-            rest.get(length..).filter(|_| !has_page)
-        });
-        let places = Some(rest).filter(|_| !may_be_text).into_iter();
-        let mut answers = places.chain(behind_body).map(<[u8]>::trim_ascii_start);
-        answers.find(|next| status_of(split_line(next).0).is_some())
+        let may_be_text = self.values("content-type").any(|name| !is_html(&name));
+        let next = rest.trim_ascii_start();
+        let (line, behind) = split_line(next);
+        // A page may begin with such a line. Behind that of a head is a field, or the end of the head.
+        let begins_head = status_of(line).is_some() && (!has_page || begins_field(behind));
+        if begins_head && !(has_page && may_be_text) {
+            return Some(next);
+        }
+        let length = self.values("content-length").next()?;
+        let length: usize = length.trim().parse().ok().filter(|_| !has_page)?;
+        let next = rest.get(length..)?.trim_ascii_start();
+        status_of(split_line(next).0).is_some().then_some(next)
     }
 
     /// The values of all fields of this name, which is in small letters.
@@ -488,22 +492,25 @@ fn status_of(line: &[u8]) -> Option<u16> {
     }
 }
 
+/// Whether a field of a head, or the end of the head, is here.
+fn begins_field(bytes: &[u8]) -> bool {
+    let line = split_line(bytes).0;
+    let name = memchr::memchr(b':', line).map(|colon| &line[..colon]);
+    line.trim_ascii().is_empty() || name.is_some_and(is_token)
+}
+
 /// The status in a first line without a version, as some servers write it, or with the name of another protocol, as
 /// programs have it that talk by this. A text may begin so too: a field, or the end of the head, is behind it.
 fn status_without_version(line: &[u8], rest: &[u8]) -> Option<u16> {
     const NAMES: [&[u8]; 6] = [b"HTTP", b"H2", b"H3", b"QUIC", b"STATUS:", b":STATUS:"];
     const BEGINNINGS: [&[u8]; 2] = [b"HTTP/", b"SPDY/"];
     let (name, behind) = line.split_at(memchr::memchr(b' ', line)?);
-    let next = split_line(rest).0;
-    let field = memchr::memchr(b':', next).map(|colon| &next[..colon]);
     let is_known = NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
         || BEGINNINGS.iter().any(|known| {
             let beginning = name.get(..known.len());
             beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(known))
         });
-    let is_head = is_known
-        && !rest.is_empty()
-        && (next.trim_ascii().is_empty() || field.is_some_and(is_token));
+    let is_head = is_known && !rest.is_empty() && begins_field(rest);
     if is_head {
         status_behind(line, behind)
     } else {

@@ -247,7 +247,8 @@ fn long_texts_take_linear_time() {
     };
     let longest_chinese = || chinese(longest() / 15);
     let accents = || format!("a{}", "\u{301}\u{323}".repeat(longest() / 20));
-    let texts: [(&str, &dyn Fn() -> String, bool); 9] = [
+    let blanks = |piece: &str| format!("co-\noperate {}z", repeated(piece));
+    let texts: [(&str, &dyn Fn() -> String, bool); 13] = [
         ("one repeated word", &|| repeated("again "), false),
         ("different words", &different, true),
         ("one word", &|| repeated("x"), false),
@@ -261,6 +262,14 @@ fn long_texts_take_linear_time() {
         ("accents on one letter", &accents, false),
         ("only punctuation", &|| repeated("?!…"), false),
         ("only emoji", &|| repeated("🎉"), false),
+        ("blanks behind a hyphen that goes", &|| blanks(" "), false),
+        ("lines behind a hyphen that goes", &|| blanks("\n"), false),
+        ("soft hyphens and line ends", &|| blanks("\u{ad}\n"), false),
+        (
+            "commands that do not end",
+            &|| repeated("\u{1b}]\u{1b}[0"),
+            false,
+        ),
     ];
     for (name, make, is_judged) in texts {
         let text = make();

@@ -967,6 +967,24 @@ fn lines_that_begin_as_records_do_cost_no_time() -> TestResult {
     let headers = flood("WARC/1.0\nWARC-Type: response\n\n");
     let within = flood("x:WARC/1.0\nWARC-Type: response\n");
     let good = response("http://a/good", html, WORDS.as_bytes());
+    // Headers with many lines that may be no end, and with many that may be those of another record.
+    let blank_lines = flood(&format!("WARC/1.0\n{}", "\nWARC-a\n".repeat(7_000)));
+    let dates = flood(&format!(
+        "WARC/1.0\n{}X: WARC/1.0\n{}",
+        "x\n".repeat(12_000),
+        "WARC-Date:\n".repeat(3_000)
+    ));
+    let lengths = format!(
+        "HTTP/1.1 302 Found\r\n{}\r\n{}",
+        "Content-Length: 0\r\n".repeat(1_000),
+        " ".repeat(3_000_000)
+    );
+    let moved = record(
+        "response",
+        "http://a/moved",
+        "application/http",
+        lengths.as_bytes(),
+    );
     // A line that begins nearly so, in a part of its own whose end tells nothing.
     let nearly = String::from_utf8(flood("WARC/x\n"))?.replacen("Content-Length", "X", 1);
     let folder = Folder::new()?;
@@ -977,6 +995,13 @@ fn lines_that_begin_as_records_do_cost_no_time() -> TestResult {
             with_wrong_length(&within, -40)?,
             good.clone(),
         ),
+        (
+            "blank.warc",
+            with_wrong_length(&blank_lines, -40)?,
+            good.clone(),
+        ),
+        ("dates.warc", with_wrong_length(&dates, -40)?, good.clone()),
+        ("lengths.warc", moved, good.clone()),
         ("whole.warc", bare.clone(), good.clone()),
         ("cut.warc", bare[..bare.len() - 100].to_vec(), good.clone()),
         ("short.warc", with_wrong_length(&bare, -40)?, good.clone()),
@@ -1469,5 +1494,38 @@ fn what_is_around_a_packed_page_is_passed_over() -> TestResult {
     for (key, fingerprint) in &found {
         assert_eq!(fingerprint, &found[0].1, "{key}");
     }
+    Ok(())
+}
+
+/// It was taken for the head before another answer, and the page was passed over.
+#[test]
+fn a_page_may_begin_with_the_line_of_a_status() -> TestResult {
+    let folder = Folder::new()?;
+    let records = [
+        "HTTP/1.1 200 OK\n",
+        "HTTP/1.1 404 is the status of a lost page.<p>",
+        "HTTP/1.1 200 OK<br>\n<p>",
+    ];
+    let records: Vec<Vec<u8>> = (0..)
+        .zip(records)
+        .map(|(number, first)| {
+            let page = format!("{first}{WORDS}");
+            response(
+                &format!("http://a/{number}"),
+                "Content-Type: text/html",
+                page.as_bytes(),
+            )
+        })
+        .collect();
+    let totals = ingest(&folder, "in.warc", &records.concat())?
+        .expect(0)
+        .last()?;
+    assert_eq!(totals["inserted"], 3);
+    // A header that ends, and has no length, at the end.
+    let good = response("http://a/1", "Content-Type: text/html", WORDS.as_bytes());
+    let bytes = [&good[..], b"WARC/1.0\r\nWARC-Type: response\r\n\r\n"].concat();
+    ingest(&folder, "end.warc", &bytes)?
+        .expect(0)
+        .says("has no Content-Length");
     Ok(())
 }

@@ -90,7 +90,13 @@ fn a_file_holds_what_standard_output_would() -> TestResult {
 #[cfg(unix)]
 fn number_of(path: &Path) -> std::io::Result<String> {
     use std::os::unix::fs::MetadataExt as _;
-    Ok(fs::metadata(path)?.ino().to_string())
+    let found = fs::metadata(path)?;
+    let made = found
+        .created()
+        .ok()
+        .and_then(|made| made.duration_since(std::time::UNIX_EPOCH).ok());
+    let made = made.map_or(0, |made| made.as_nanos() as u64);
+    Ok((u128::from(found.ino()) << 64 | u128::from(made)).to_string())
 }
 
 #[cfg(not(unix))]
@@ -173,7 +179,7 @@ fn a_file_that_has_taken_the_place_of_another_is_left_alone() -> TestResult {
     let question =
         r#"{"max_distance":3,"min_similarity":null,"since":null,"scope":[],"groups":false}"#;
     fs::write(&output, "half a li")?;
-    let number: u64 = number_of(&output)?.parse()?;
+    let number: u128 = number_of(&output)?.parse()?;
     fs::write(&output, "my notes")?;
     for other in [(number ^ 1).to_string(), "-".to_owned()] {
         fs::write(

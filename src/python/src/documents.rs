@@ -575,6 +575,27 @@ impl Pair {
         let b = self.b(py)?.repr()?;
         Ok(format!("Pair({a}, {b}, distance={})", self.distance))
     }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> Reduced<'py, PairParts<'py>> {
+        let [a, b] = [&self.a, &self.b].map(|key| PyBytes::new(py, key));
+        Ok((
+            unpickle(py, "_pair")?,
+            (a, b, self.distance, self.similarity),
+        ))
+    }
+}
+
+/// What a pair is pickled as.
+type PairParts<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, u32, Option<f64>);
+
+#[pyfunction]
+pub(crate) fn _pair(a: Vec<u8>, b: Vec<u8>, distance: u32, similarity: Option<f64>) -> Pair {
+    Pair {
+        a,
+        b,
+        distance,
+        similarity,
+    }
 }
 
 /// The keys of documents that are near each other, the survivor first.
@@ -635,6 +656,19 @@ impl Cluster {
             "<Cluster of {}, survivor {survivor}>",
             self.keys.len()
         ))
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> Reduced<'py, (Bound<'py, PyTuple>,)> {
+        let keys = PyTuple::new(py, self.keys.iter().map(|key| PyBytes::new(py, key)))?;
+        Ok((unpickle(py, "_cluster")?, (keys,)))
+    }
+}
+
+#[pyfunction]
+pub(crate) fn _cluster(py: Python<'_>, keys: Vec<Vec<u8>>) -> PyResult<Cluster> {
+    match keys.is_empty() {
+        true => Err(input_error(py, "a cluster has at least one key", None)),
+        false => Ok(Cluster { keys }),
     }
 }
 

@@ -44,7 +44,8 @@ mod _simdb {
     use super::distance;
     #[pymodule_export]
     use super::documents::{
-        _document, _match, _matches, _verdict, Cluster, Document, Match, Matches, Pair, Verdict,
+        _cluster, _document, _match, _matches, _pair, _verdict, Cluster, Document, Match, Matches,
+        Pair, Verdict,
     };
     #[pymodule_export]
     use super::duplicates::duplicates;

@@ -352,7 +352,9 @@ def test_plain_data_can_be_pickled_compared_and_copied(db: simdb.Database) -> No
     db.insert_if_new("a", FOX, rank=1, payload=b"x", repeats=4)
     verdict = db.insert_if_new("b", FOX, rank=2, on_match="replace", touch=True)
     assert verdict.deleted
-    for thing in (verdict, verdict.matches, verdict.nearest, db.get("b"), db.fingerprinter()):
+    db.insert_if_new("near", FOX)
+    pair, cluster = next(db.pairs()), next(db.clusters())
+    for thing in (verdict, verdict.matches, verdict.nearest, db.get("b"), db.fingerprinter(), pair, cluster):
         assert pickle.loads(pickle.dumps(thing)) == thing
         assert copy.copy(thing) == thing and hash(copy.copy(thing)) == hash(thing)
         assert repr(thing)

@@ -44,10 +44,40 @@ impl Syntax {
 /// page.
 pub(crate) fn visible_text(page: &str, syntax: Syntax) -> String {
     text_of(page, syntax, |text, piece| match piece {
-        Piece::Text(more) | Piece::Lines(more) => text.extend_from_slice(more),
+        Piece::Lines(more) => text.extend_from_slice(more),
+        Piece::Text(more) => add_text(text, more),
+        // An empty line, so that nothing behind is a part of a word with a hyphen.
+        Piece::Break if ends_in_hyphen(text) => text.extend(b"\n\n"),
         Piece::Break if text.last().is_some_and(|&last| last != b'\n') => text.push(b'\n'),
         Piece::Break | Piece::Link(_) => {}
     })
+}
+
+/// Adds text whose line breaks are shown as spaces. Behind a hyphen they are spaces, so that they do not end a line at
+/// which a word is parted.
+fn add_text(text: &mut Vec<u8>, more: &[u8]) {
+    let begin = text.len();
+    text.extend_from_slice(more);
+    for at in begin..text.len() {
+        if matches!(text[at], b'\n' | b'\r') && ends_in_hyphen(&text[..at]) {
+            text[at] = b' ';
+        }
+    }
+}
+
+/// Whether a text ends in a hyphen, with a few spaces behind it.
+fn ends_in_hyphen(text: &[u8]) -> bool {
+    const HYPHENS: [&str; 6] = ["-", "\u{2010}", "\u{ac}", "\u{2e17}", "\u{ad}", "\u{fffe}"];
+    const MOST_SPACES: usize = 64;
+    let end = &text[text.len().saturating_sub(MOST_SPACES)..];
+    let spaces = end
+        .iter()
+        .rev()
+        .take_while(|&&byte| byte == b' ' || byte == b'\t');
+    let text = &text[..text.len() - spaces.count()];
+    HYPHENS
+        .iter()
+        .any(|hyphen| text.ends_with(hyphen.as_bytes()))
 }
 
 /// The same text, in which a blank line separates the blocks. A line break of the page is a space, as a browser shows

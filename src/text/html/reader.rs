@@ -132,12 +132,18 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             }
             let begins_sub = std::mem::take(&mut self.begins_sub);
             let begins_in_digit = text.first().is_some_and(u8::is_ascii_digit);
-            if begins_sub && self.pieces.ends_in_digit && begins_in_digit {
+            let is_raised = self.raised > 0;
+            let is_lowered = self.pieces.ends_in_raised_digit && !is_raised;
+            if (begins_sub || is_lowered) && self.pieces.ends_in_digit && begins_in_digit {
                 self.pieces.gap(Gap::Box);
             }
-            if self.raised > 0 && text.iter().any(u8::is_ascii_digit) {
-                let text = with_raised_digits(text);
-                self.pieces.text(&text, without_nul, shown.is_preformatted);
+            if is_raised && text.iter().any(u8::is_ascii_digit) {
+                let raised = with_raised_digits(text);
+                self.pieces
+                    .text(&raised, without_nul, shown.is_preformatted);
+                let ends_in_digit = text.last().is_some_and(u8::is_ascii_digit);
+                self.pieces.ends_in_digit = ends_in_digit;
+                self.pieces.ends_in_raised_digit = ends_in_digit;
             } else {
                 self.pieces.text(text, without_nul, shown.is_preformatted);
             }
@@ -278,7 +284,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         element.own.has_content &= !is_also_hidden;
         self.templates += usize::from(element.name == TEMPLATE);
         self.raised += usize::from(element.name == SUP);
-        self.begins_sub = element.name == SUB;
+        self.begins_sub |= element.name == SUB;
         self.pieces.gap(element.gap);
         self.open.push(element);
     }
@@ -289,7 +295,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         };
         self.templates -= usize::from(element.name == TEMPLATE);
         self.raised -= usize::from(element.name == SUP);
-        self.begins_sub = false;
+        self.begins_sub &= element.name != SUB;
         if element.own.floats {
             let letters = self.letters_of_float.take();
             if letters.is_none_or(|letters| letters > MOST_OF_INITIAL) {
@@ -373,7 +379,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             return;
         }
         let content = self.tokens.raw(tag);
-        if tag.name == NOSCRIPT && !asks_for_scripts(content) {
+        if tag.name == NOSCRIPT {
             self.pieces.amount.without_scripts += text_bytes(content);
         }
         let element = self.element(tag, traits);
@@ -643,7 +649,7 @@ const FEW_SHOWN: usize = 256;
 /// The most options of a `select` that are all taken.
 const MOST_OPTIONS: usize = 20;
 
-/// Whether a text asks to switch scripts on, in any language. Then it is no page.
+/// Whether a text asks to switch scripts on, in any language. Then it is no part of a page.
 fn asks_for_scripts(text: &[u8]) -> bool {
     let mut letters = memchr2_iter(b'j', b'J', text);
     letters.any(|at| {
@@ -652,11 +658,14 @@ fn asks_for_scripts(text: &[u8]) -> bool {
     })
 }
 
-/// The bytes of the text in some markup, nearly.
+/// The bytes of the text in some markup, nearly, without what asks for scripts.
 fn text_bytes(markup: &[u8]) -> usize {
     let parts = markup.split(|&byte| byte == b'<');
     let texts = parts.map(|part| memchr(b'>', part).map_or(part, |end| &part[end + 1..]));
-    texts.map(printed_bytes).sum()
+    texts
+        .filter(|text| !asks_for_scripts(text))
+        .map(printed_bytes)
+        .sum()
 }
 
 /// The bytes of a text without white space at its ends. All white space between two words is one byte, also spaces that
@@ -700,6 +709,8 @@ struct Pieces<T> {
     /// Whether the last piece was a break.
     is_broken: bool,
     ends_in_digit: bool,
+    /// Whether that digit stands above the line.
+    ends_in_raised_digit: bool,
 }
 
 impl<T: FnMut(Piece<'_>)> Pieces<T> {
@@ -709,6 +720,7 @@ impl<T: FnMut(Piece<'_>)> Pieces<T> {
             amount: Amount::default(),
             is_broken: false,
             ends_in_digit: false,
+            ends_in_raised_digit: false,
         }
     }
 
@@ -735,6 +747,7 @@ impl<T: FnMut(Piece<'_>)> Pieces<T> {
     fn give(&mut self, text: &[u8], is_preformatted: bool) {
         if let Some(last) = text.last() {
             self.ends_in_digit = last.is_ascii_digit();
+            self.ends_in_raised_digit = false;
         }
         (self.take)(match is_preformatted {
             true => Piece::Lines(text),

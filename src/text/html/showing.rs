@@ -201,7 +201,7 @@ struct Style {
     floats: bool,
     /// Whether each element in it is a block.
     has_blocks: bool,
-    /// Whether the box has its place among the others.
+    /// Whether the box has its place among the others, and takes some.
     is_in_place: bool,
 }
 
@@ -221,6 +221,7 @@ impl Style {
         let mut position = Property::UNSAID;
         let mut float = Property::UNSAID;
         let mut fades_in = false;
+        let mut has_no_size = false;
         for declaration in Declarations(style) {
             let Some(colon) = declaration.iter().position(|&byte| byte == b':') else {
                 continue;
@@ -237,6 +238,8 @@ impl Style {
                 position.declare(value, is_out_of_line);
             } else if name.eq_ignore_ascii_case(b"float") {
                 float.declare(value, is_float);
+            } else if SIZES.iter().any(|size| name.eq_ignore_ascii_case(size)) {
+                has_no_size |= is_nothing(value.trim_ascii()) == Some(true);
             } else if name.eq_ignore_ascii_case(b"opacity")
                 || name.eq_ignore_ascii_case(b"animation-name")
             {
@@ -262,10 +265,13 @@ impl Style {
             gap: if is_block { Gap::Block } else { Gap::None },
             floats: float.value == Some(true) && !is_out_of_line,
             has_blocks: matches!(display, Display::Blocks | Display::InlineBlocks),
-            is_in_place: !is_out_of_line,
+            is_in_place: !is_out_of_line && !has_no_size,
         }
     }
 }
+
+/// What a box of the size 0 has none of.
+const SIZES: [&[u8]; 4] = [b"height", b"max-height", b"width", b"font-size"];
 
 /// What declarations say of one property. The last one counts, and before all those that are important.
 #[derive(Clone, Copy)]

@@ -383,6 +383,7 @@ fn what_has_to_be_opened_is_not_shown() {
         "<font class=jammer>no</font><font style='font-size:12px;font-size:0px;color:#fff'>no</font>",
         "<script type=math/tex></script><b class='x MathJax_Preview'>no</b><b id=MathJax-Element-1-Frame>no</b>",
         "<b class=katex-mathml></b><b class='a katex-html b'>no</b>",
+        "<div style='visibility:hidden;max-height: 0px'>no</div>",
         "<div class=gutter><pre><span>1</span>\n<br>2 </pre></div><a href=#1 data-nosnippet>1</a>",
         "<span class=source-line-no>001</span><span id=L1 class=LineNr>1 </span>",
         "<span style='visibility:hidden'>no</span>",
@@ -470,6 +471,9 @@ fn what_has_to_be_opened_is_not_shown() {
         "<div hidden><preact-island hidden data-target=58>yes</preact-island></div>",
         "<div id=ds-0-r hidden>yes</div>",
         "<div style='visibility: hidden;'>yes</div>",
+        "<div class='row gutter'><div></div>yes</div>",
+        "<span class=ln><span></span>yes</span>",
+        "<p><abbr class=ln>yes</abbr></p>",
     ] {
         assert_eq!(
             words(&format!("{shown}<p>{rest}")),
@@ -769,12 +773,32 @@ fn digits_above_and_below_the_line_are_no_part_of_the_number_before() {
         ("1<sup>st</sup> council<sup>[1]</sup>", "1st council[¹]"),
         ("2011<sub>15ya</sub> H<sub>2</sub>O", "2011 15ya H2O"),
         ("2<sup>1</sup>/<sub>2</sub> cups", "2¹/2 cups"),
-        ("<sup><b>1</b></sup>2<sub></sub>3", "¹23"),
+        ("<sup><b>1</b></sup>2<sub></sub>3", "¹ 23"),
+        ("2011<sub><i>15</i></sub>", "2011 15"),
+        ("10<sup>6</sup><sub>2</sub>", "10⁶ 2"),
+        ("<sup>14</sup>2020", "¹⁴ 2020"),
     ] {
         assert_eq!(words(page), text, "{page}");
     }
     assert_eq!(words("<li><b style='float:right'>12</b>Books"), "12 Books");
     assert_eq!(words("<p><b style='float:left'>O</b>nce"), "Once");
+}
+
+/// The number was lost, and all behind it.
+#[test]
+fn what_has_more_than_a_number_is_no_number_of_a_line() {
+    for (page, text) in [
+        (
+            "<div class=gutter><div>2024</div><div>A story</div></div>",
+            "2024 A story",
+        ),
+        ("<span class=ln><span>1</span> news</span>", "1 news"),
+        ("<b class=ln>1</b><i data-nosnippet>42</i> end", "42 end"),
+        ("<a class=ln>1</abbr>2</a>3", "3"),
+        ("<a class=ln>1", "1"),
+    ] {
+        assert_eq!(words(page), text, "{page}");
+    }
 }
 
 /// A notice in six languages was the text of all short pages of a site.
@@ -783,4 +807,37 @@ fn a_notice_that_asks_for_scripts_is_no_page() {
     let notice = "Bitte aktivieren Sie JavaScript, um diese Seite zu lesen. ".repeat(20);
     let page = format!("<noscript>{notice}</noscript><p>a short page of some words");
     assert_eq!(words(&page), "a short page of some words");
+}
+
+/// Discourse sends its threads so, with such a line below.
+#[test]
+fn a_thread_for_browsers_without_scripts_may_ask_for_them_below() {
+    let thread = "A story that somebody has told. ".repeat(20);
+    let page = format!(
+        "<p>Home<noscript><p>{thread}</p><p>Powered by Discourse, best viewed with JavaScript enabled</p></noscript>"
+    );
+    assert!(words(&page).contains("has told"), "{}", words(&page));
+}
+
+/// The end of a block, and of a line of the source, joined what stands beside it.
+#[test]
+fn a_hyphen_joins_nothing_beyond_the_lines_that_a_page_shows() {
+    for page in [
+        "<div>vitamin a-</div><div>grade student</div>",
+        "<p>vitamin a-\ngrade student",
+        "<p>vitamin a<b>-</b>  \r\n grade student",
+        "<li>vitamin a-</li><li>grade student",
+    ] {
+        assert_eq!(normalize_words(page), "vitamin a- grade student", "{page}");
+    }
+    assert_eq!(
+        normalize_words("<pre>vitamin ex-\n  ample"),
+        "vitamin example"
+    );
+}
+
+fn normalize_words(page: &str) -> String {
+    let text = visible_text(page, Syntax::from_beginning(page));
+    let words = crate::text::unicode::normalize(&text);
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
 }

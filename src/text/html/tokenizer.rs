@@ -14,7 +14,7 @@ use super::references::{self, Characters, Within};
 
 names! {
     ARTICLE = "article", BODY = "body", HONO_PART = "data-hono-target", MAIN = "main", SECTION = "section",
-    TEMPLATE = "template", TH = "th",
+    A = "a", TEMPLATE = "template",
     ARIA_HIDDEN = "aria-hidden", ARIA_LABELLED_BY = "aria-labelledby", BLAZOR_PART = "blazor-component-id",
     DATA_NO_SNIPPET = "data-nosnippet", FONT = "font", SELECTED = "selected",
     CLASS = "class", COLOR = "color", DATA = "data", DISPLAY = "display", DY = "dy", ENCODING = "encoding",
@@ -231,15 +231,12 @@ impl<'a> Tokenizer<'a> {
                     }
                     let is_late = match name {
                         ID if tag.name == TEMPLATE => self.late_parts().contains(value),
-                        ID if tag.name == TH => {
-                            tag.attributes
-                                .set_if(is_name_of_line(value), Flag::LineNumber);
-                            false
-                        }
                         // That forbids a quotation, and says nothing of what is the page.
                         DATA_NO_SNIPPET => {
                             let is_page = matches!(tag.name, ARTICLE | BODY | MAIN | SECTION);
                             tag.attributes.set_if(!is_page, Flag::Apart);
+                            // So rustdoc marks the number of a line.
+                            tag.attributes.set_if(tag.name == A, Flag::LineNumber);
                             false
                         }
                         _ => false,
@@ -311,31 +308,35 @@ impl<'a> Tokenizer<'a> {
     fn has_only_numbers(&mut self, name: &[u8]) -> bool {
         let rest = &self.page[self.at..];
         let rest = &rest[..rest.len().min(self.looks_ahead)];
+        let mut depth = 1;
         let mut has_number = false;
         let mut at = 0;
         while let Some(&byte) = rest.get(at) {
             match byte {
                 b'<' => {
                     let tag = &rest[at + 1..];
-                    let own_end = tag.strip_prefix(b"/").and_then(|tag| tag.get(..name.len()));
-                    if own_end.is_some_and(|own| own.eq_ignore_ascii_case(name)) {
+                    let (ends, tag) = match tag.strip_prefix(b"/") {
+                        Some(tag) => (true, tag),
+                        None => (false, tag),
+                    };
+                    if begins_with_name(tag, name) {
+                        depth = if ends { depth - 1 } else { depth + 1 };
+                    }
+                    if depth == 0 {
                         break;
                     }
-                    at += memchr(b'>', tag).map_or(rest.len(), |end| end + 2);
+                    at += memchr(b'>', &rest[at..]).map_or(rest.len(), |end| end + 1);
                 }
                 b'0'..=b'9' => {
                     has_number = true;
                     at += 1;
                 }
                 byte if is_space(byte) => at += 1,
-                _ => {
-                    has_number = false;
-                    break;
-                }
+                _ => break,
             }
         }
         self.looks_ahead -= at.min(rest.len());
-        has_number
+        has_number && depth == 0
     }
 
     /// Whether a part of a page that comes late stands in an element that hides it until then: the first thing in it, or
@@ -717,8 +718,6 @@ impl<'a> Attributes<'a> {
             ROLE => self.add_role(value),
             ARIA_HIDDEN if value == b"true" => self.set(Flag::AriaHidden),
             ARIA_LABELLED_BY => self.set(Flag::Labelled),
-            // So rustdoc marks the numbers of lines.
-            DATA_NO_SNIPPET => self.set(Flag::LineNumber),
             BLAZOR_PART | HONO_PART => self.set(Flag::LateTemplate),
             SELECTED => self.set(Flag::Selected),
             Y => _ = self.y.get_or_insert(value),
@@ -831,10 +830,11 @@ const LINE_NUMBERS: [&[u8]; 19] = [
     b"crayon-num",
 ];
 
-/// Whether an `id` is the name of a line of code: `L12`.
-fn is_name_of_line(id: &[u8]) -> bool {
-    let number = id.strip_prefix(b"L").unwrap_or_default();
-    !number.is_empty() && number.iter().all(u8::is_ascii_digit)
+/// Whether the name of a tag is this.
+fn begins_with_name(tag: &[u8], name: &[u8]) -> bool {
+    let own = tag.get(..name.len());
+    own.is_some_and(|own| own.eq_ignore_ascii_case(name))
+        && tag.get(name.len()).is_some_and(|&byte| ends_name(byte))
 }
 
 fn has_class(classes: &[u8], wanted: &[u8]) -> bool {

@@ -161,33 +161,50 @@ fn part_that_goes(text: &str, at: usize) -> Option<Range<usize>> {
     let mut behind = rest.chars();
     let hyphen = behind.next()?;
     let behind = behind.as_str();
+    let is_soft = match hyphen {
+        '\u{1b}' => return Some(at..at + 1 + command_length(behind)?),
+        '-' | '\u{2010}' | '\u{ac}' | '\u{2e17}' => false,
+        '\u{ad}' | '\u{2}' | '\u{fffe}' => true,
+        _ => return None,
+    };
     let next = behind.trim_start_matches(is_space_of_line);
-    let space = &behind[..behind.len() - next.len()];
-    let is_broken = space.contains(ends_line);
-    let is_in_word = before.ends_with(is_small) && next.starts_with(is_small);
-    match hyphen {
-        '\u{1b}' => Some(at..at + 1 + command_length(behind)?),
-        '-' | '\u{2010}' | '\u{ac}' | '\u{2e17}' if is_broken && is_in_word => {
-            Some(at..text.len() - next.len())
-        }
-        '\u{ad}' | '\u{2}' | '\u{fffe}' if is_broken => {
-            Some(before.trim_end_matches(ends_line).len()..text.len() - next.len())
-        }
-        '\u{2}' | '\u{fffe}' if is_in_word && space.is_empty() => Some(at..text.len() - next.len()),
-        _ => None,
+    let end = text.len() - next.len();
+    let space = &text[text.len() - behind.len()..end];
+    if is_soft && space.contains(ends_line) {
+        return Some(before.trim_end_matches(ends_line).len()..end);
     }
+    let parts_word = match is_soft {
+        true => space.is_empty() && hyphen != '\u{ad}',
+        // Behind an empty line, another paragraph begins.
+        false => is_one_line_end(space.trim_matches(|c| !ends_line(c))),
+    };
+    let letter = before.trim_end_matches(is_accent);
+    (parts_word && letter.ends_with(is_small) && next.starts_with(is_small)).then_some(at..end)
 }
 
-/// The length of the command of a terminal behind the character for it: one that has the form of those for colours, or
-/// names a link.
+fn is_one_line_end(space: &str) -> bool {
+    space == "\r\n" || space.chars().count() == 1
+}
+
+/// Whether a character is a mark of a letter that was decomposed.
+const fn is_accent(c: char) -> bool {
+    matches!(c, '\u{300}'..='\u{36f}')
+}
+
+/// The length of the command of a terminal behind the character for it: one that colours, erases the rest of the line,
+/// chooses a mode or a set of characters, or names a link. One that goes to another place on the screen parts words.
 fn command_length(behind: &str) -> Option<usize> {
     let bytes = behind.as_bytes();
     match bytes.first()? {
         b'[' => {
             let inner = bytes[1..].iter();
             let inner = inner.take_while(|byte| matches!(byte, b' '..=b'?')).count();
-            matches!(bytes.get(1 + inner), Some(b'@'..=b'~')).then_some(inner + 2)
+            matches!(bytes.get(1 + inner), Some(b'm' | b'K' | b'h' | b'l')).then_some(inner + 2)
         }
+        b'('..=b'/' => bytes
+            .get(1)
+            .filter(|byte| byte.is_ascii_graphic())
+            .map(|_| 2),
         b']' => {
             let end = bytes.iter().position(|&byte| byte == 7 || byte == ESCAPE)?;
             match bytes[end..] {
@@ -248,7 +265,7 @@ fn fold_into(text: &str, part: Range<usize>, folded: &mut String) {
         folded.push_str(same);
         let (piece, behind, properties, may_need_order) = piece(other);
         let is_composed = !properties.has(Property::FoldsToSeveral)
-            && (!may_need_order || are_arranged(piece.chars()))
+            && (!may_need_order || are_arranged(piece.chars().nfd().map(fold)))
             && (!properties.has(Property::Changes)
                 || is_nfkc_quick(piece.chars()) == IsNormalized::Yes);
         if is_composed {
@@ -316,7 +333,7 @@ fn compose_and_fold(piece: &str, may_need_order: bool, folded: &mut String) -> b
         }
         folded.push(fold(c));
     }
-    let is_right = !may_need_order || are_arranged(folded[start..].chars());
+    let is_right = !may_need_order || are_arranged(folded[start..].chars().nfd().map(fold));
     if !is_right {
         folded.truncate(start);
     }
@@ -337,8 +354,9 @@ fn letters_at_end(text: &str) -> usize {
         .count()
 }
 
+/// Whether a character is a letter, and not a part of a Korean syllable behind its first.
 fn is_letter(c: char, properties: Properties) -> bool {
-    properties.class() == Class::Word && !c.is_numeric()
+    properties.class() == Class::Word && !c.is_numeric() && !matches!(c, '\u{1160}'..='\u{11ff}')
 }
 
 /// The plain algorithm, of a piece or of a whole text. So many letters of a word stand before it.
@@ -396,9 +414,12 @@ const fn read_as(c: char) -> char {
 /// as they are, others in the order of their combining classes, then of their codes. The sign of a Khmer consonant below
 /// another is none of them: what is behind it belongs to that consonant. Nor is the vowel e of Myanmar, which parts those
 /// before it from those behind.
-const fn place_of_mark(c: char) -> Option<u8> {
+fn place_of_mark(c: char) -> Option<u8> {
     Some(match c {
-        '\u{900}'..='\u{d7f}' => return place_in_block(c as u32 & 0x7f),
+        '\u{900}'..='\u{d7f}' => {
+            let is_mark = Properties::new(c).class() == Class::Mark;
+            return place_in_block(u32::from(c) & 0x7f).filter(|_| is_mark);
+        }
         // Signs of consonants, or that change one.
         '\u{ebc}' | '\u{103b}'..='\u{103e}' | '\u{17c9}' | '\u{17ca}' | '\u{17cc}' => 0,
         // Vowels.

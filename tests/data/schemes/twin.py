@@ -56,11 +56,12 @@ AS_ONE |= {"\u093e" + sign: one for sign, one in zip("\u0945\u0946\u0947\u0948",
 AS_ONE |= {"\u0abe" + sign: one for sign, one in zip("\u0ac5\u0ac7\u0ac8", "\u0ac9\u0acb\u0acc")}
 INDIA = {0x3C: 0} | dict.fromkeys((0x3A, 0x3B, *range(0x3E, 0x4D), 0x4E, 0x4F, *range(0x55, 0x58), 0x62, 0x63), 1)
 INDIA |= dict.fromkeys(range(4), 2)
-OF_INDIA = "".join(chr(code) for code in range(0x900, 0xD80) if code & 0x7F in INDIA)
 SPACE, LINE_END, SMALL = " \t\v\f\u00a0", "\n\r\x85\u2028\u2029", "a-z\u00df-\u00f6\u00f8-\u017f\u03ac-\u03ce\u0430-\u045f"
 BREAK = f"[{SPACE}]*[{LINE_END}][{SPACE}{LINE_END}]*"
-GOES = (r"\x1b\[[ -?]*[@-~]", r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)", f"(?<=[{SMALL}])[\\-\u2010\u00ac\u2e17]{BREAK}(?=[{SMALL}])")
-GOES += (f"[{LINE_END}]*[\u00ad\x02\ufffe]{BREAK}", f"(?<=[{SMALL}])[\x02\ufffe](?=[{SMALL}])")
+ONE_BREAK = f"[{SPACE}]*(?:\r\n|[{LINE_END}])[{SPACE}]*"
+GOES = (r"\x1b\[[ -?]*[mKhl]", r"\x1b[(-/][!-~]", r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+GOES += (f"[{LINE_END}]*[\u00ad\x02\ufffe]{BREAK}",)
+GOES += (f"([{SMALL}][\u0300-\u036f]*)(?:[\\-\u2010\u00ac\u2e17]{ONE_BREAK}|[\x02\ufffe])(?=[{SMALL}])",)
 IN_CIRCLE = {chr(code + at): str(number + at) for code, number, last in (
     (0x24EB, 11, 10), (0x24F5, 1, 10), (0x24FF, 0, 1), (0x2776, 1, 10), (0x2780, 1, 10), (0x278A, 1, 10)) for at in range(last)}
 ROWS = ("\u0919\u094d(?=[\u0915-\u0918])", "\u091e\u094d(?=[\u091a-\u091d])", "\u0923\u094d(?=[\u091f-\u0922])")
@@ -88,7 +89,11 @@ def kind(character):
 
 
 def is_letter(character):
-    return kind(character) == WORD and unicodedata.category(character)[0] != "N"
+    is_of_syllable = "\u1160" <= character <= "\u11ff"
+    return kind(character) == WORD and unicodedata.category(character)[0] != "N" and not is_of_syllable
+
+
+OF_INDIA = "".join(chr(code) for code in range(0x900, 0xD80) if code & 0x7F in INDIA and kind(chr(code)) == MARK)
 
 
 def with_notes_apart(piece):
@@ -141,7 +146,7 @@ def folded(piece):
 
 
 def normalised(text):
-    text = re.sub("|".join(GOES), "", text)
+    text = re.sub("|".join(GOES), lambda part: part.group(1) or "", text)
     pieces = itertools.groupby(text, key=lambda character: bool(properties(character) & (ASSIGNED | DROPPED)))
     return "".join(folded("".join(piece)) if is_known else "".join(piece) for is_known, piece in pieces)
 
