@@ -496,7 +496,7 @@ fn status_of(line: &[u8]) -> Option<u16> {
 fn begins_field(bytes: &[u8]) -> bool {
     let line = split_line(bytes).0;
     let name = memchr::memchr(b':', line).map(|colon| &line[..colon]);
-    line.trim_ascii().is_empty() || name.is_some_and(is_token)
+    !bytes.is_empty() && (line.trim_ascii().is_empty() || name.is_some_and(is_token))
 }
 
 /// The status in a first line without a version, as some servers write it, or with the name of another protocol, as
@@ -510,7 +510,7 @@ fn status_without_version(line: &[u8], rest: &[u8]) -> Option<u16> {
             let beginning = name.get(..known.len());
             beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(known))
         });
-    let is_head = is_known && !rest.is_empty() && begins_field(rest);
+    let is_head = is_known && begins_field(rest);
     if is_head {
         status_behind(line, behind)
     } else {

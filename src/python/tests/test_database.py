@@ -348,12 +348,13 @@ def test_matches_are_a_sequence(bits: simdb.Database) -> None:
     assert len(matches[::-1]) == 5 and matches[::-1][0].distance == 4
 
 
-def test_plain_data_can_be_pickled_compared_and_copied(db: simdb.Database) -> None:
+def test_plain_data_can_be_pickled_compared_and_copied(db: simdb.Database, bits: simdb.Database) -> None:
     db.insert_if_new("a", FOX, rank=1, payload=b"x", repeats=4)
     verdict = db.insert_if_new("b", FOX, rank=2, on_match="replace", touch=True)
     assert verdict.deleted
-    db.insert_if_new("near", FOX)
-    pair, cluster = next(db.pairs()), next(db.clusters())
+    for key, number in (("x", 7), ("y", 6)):
+        bits.insert_if_new(key, fingerprint=number, on_match="link")
+    pair, cluster = next(bits.pairs()), next(bits.clusters())
     for thing in (verdict, verdict.matches, verdict.nearest, db.get("b"), db.fingerprinter(), pair, cluster):
         assert pickle.loads(pickle.dumps(thing)) == thing
         assert copy.copy(thing) == thing and hash(copy.copy(thing)) == hash(thing)
