@@ -268,7 +268,7 @@ impl Database {
     ///     eprintln!("{done} of {all} rows are in memory");
     ///     ControlFlow::Continue(())
     /// })?;
-    /// # Ok::<(), simdb::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn warm(&self, mut progress: impl FnMut(u64, u64) -> ControlFlow<()> + Send) -> Result<()> {
         self.store.warm(&mut progress)
