@@ -265,7 +265,7 @@ fn fold_into(text: &str, part: Range<usize>, folded: &mut String) {
         folded.push_str(same);
         let (piece, behind, properties, may_need_order) = piece(other);
         let is_composed = !properties.has(Property::FoldsToSeveral)
-            && (!may_need_order || are_arranged(piece.chars().nfd().map(fold)))
+            && (!may_need_order || is_arranged(piece))
             && (!properties.has(Property::Changes)
                 || is_nfkc_quick(piece.chars()) == IsNormalized::Yes);
         if is_composed {
@@ -273,7 +273,10 @@ fn fold_into(text: &str, part: Range<usize>, folded: &mut String) {
         } else if properties.has(Property::FoldsToSeveral)
             || !compose_and_fold(piece, may_need_order, folded)
         {
-            let letters = letters_at_end(&text[..part.end - other.len()]);
+            let letters = match piece.chars().any(may_be_note) {
+                true => letters_at_end(&text[..part.end - other.len()]),
+                false => 0,
+            };
             decompose_and_fold(piece, letters, folded);
         }
         rest = behind;
@@ -333,7 +336,7 @@ fn compose_and_fold(piece: &str, may_need_order: bool, folded: &mut String) -> b
         }
         folded.push(fold(c));
     }
-    let is_right = !may_need_order || are_arranged(folded[start..].chars().nfd().map(fold));
+    let is_right = !may_need_order || is_arranged(&folded[start..]);
     if !is_right {
         folded.truncate(start);
     }
@@ -363,12 +366,16 @@ fn is_letter(c: char, properties: Properties) -> bool {
 fn decompose_and_fold(text: &str, mut letters: usize, folded: &mut String) {
     let mut folding = Folding::default();
     let mut before = ' ';
+    let has_note = text.chars().any(may_be_note);
     let parted = text.chars().flat_map(|c| {
         let properties = Properties::new(c);
         if properties.has(Property::Dropped) {
             return [None; 4].into_iter().flatten();
         }
         let c = read_as(c);
+        if !has_note {
+            return [None, None, Some(c), None].into_iter().flatten();
+        }
         let is_behind_word = letters >= WORD_OF_NOTE || before.is_ascii_digit();
         letters = match properties.class() {
             Class::Mark => letters,
@@ -534,6 +541,33 @@ fn are_arranged(letters: impl Iterator<Item = char>) -> bool {
     true
 }
 
+/// Whether [`arranged`] would change nothing of a text, which may be composed and not folded.
+fn is_arranged(text: &str) -> bool {
+    match text.chars().any(is_composed) {
+        true => are_arranged(text.chars().nfd().map(fold)),
+        false => are_arranged(text.chars().map(fold)),
+    }
+}
+
+/// Whether a character that may have an order decomposes to some that have one.
+const fn is_composed(c: char) -> bool {
+    matches!(
+        c,
+        '\u{9cb}'
+            | '\u{9cc}'
+            | '\u{b48}'
+            | '\u{b4b}'
+            | '\u{b4c}'
+            | '\u{b94}'
+            | '\u{bca}'..='\u{bcc}'
+            | '\u{c48}'
+            | '\u{cc0}'
+            | '\u{cc7}'..='\u{ccb}'
+            | '\u{d4a}'..='\u{d4c}'
+            | '\u{1026}'
+    )
+}
+
 /// Puts the marks of each letter in order, each of them once, and writes what looks the same in one way.
 fn arranged(mut letters: Letters) -> Letters {
     for marks in letters.chunk_by_mut(|&a, &b| order_of_marks(a, b).is_some()) {
@@ -575,6 +609,11 @@ fn is_twice(first: char, second: char) -> bool {
 /// Whether a character is a fraction, which decomposes to digits. So `2½` would be 21 halves.
 const fn is_fraction(c: char) -> bool {
     matches!(c, '\u{bc}'..='\u{be}' | '\u{2150}'..='\u{215f}' | '\u{2189}')
+}
+
+/// Whether a character may be apart from the word before it.
+const fn may_be_note(c: char) -> bool {
+    is_superscript(c) || is_fraction(c) || is_in_circle(c)
 }
 
 /// The letters of a word behind which a superscript digit is a note.
