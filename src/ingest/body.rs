@@ -37,8 +37,7 @@ pub(super) fn decode_body<'b>(
     encodings: &[String],
     max_bytes: usize,
 ) -> Result<Cow<'b, [u8]>, Reason> {
-    let is_said_chunked = transfer.iter().any(|word| word.contains("chunked"));
-    let mut is_chunked = is_said_chunked;
+    let mut is_chunked = transfer.iter().any(|word| word.contains("chunked"));
     let mut page = Cow::Borrowed(sent);
     for _ in 0..MOST_LAYERS {
         let Some(joined) = joined_chunks(&page, is_chunked) else {
@@ -65,10 +64,7 @@ pub(super) fn decode_body<'b>(
         page = Cow::Owned(inner);
     }
     // What was packed may have been in chunks before.
-    if is_said_chunked
-        && is_chunked
-        && let Some(joined) = joined_chunks(&page, false)
-    {
+    if is_chunked && let Some(joined) = joined_chunks(&page, false) {
         page = Cow::Owned(joined);
     }
     match declared.last() {

@@ -258,12 +258,17 @@ fn has_type(bytes: &[u8]) -> bool {
 /// Whether bytes hold a good record: at their beginning, or behind a blank line, and up to the next one, or to the end if
 /// that is all.
 fn holds_good_record(bytes: &[u8], is_all: bool) -> bool {
-    let mut lines = memchr::memmem::find_iter(bytes, b"\nWARC/").filter_map(|line_feed| {
+    let mut records = behind_blank_lines(bytes);
+    is_good_record(bytes, is_all) || records.any(|record| is_good_record(record, is_all))
+}
+
+/// What begins as a record does, behind each blank line.
+fn behind_blank_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    memchr::memmem::find_iter(bytes, b"\nWARC/").filter_map(|line_feed| {
         let before = &bytes[..line_feed];
         let before = before.strip_suffix(b"\r").unwrap_or(before);
-        before.ends_with(b"\n").then_some(line_feed + 1)
-    });
-    is_good_record(bytes, is_all) || lines.any(|at| is_good_record(&bytes[at..], is_all))
+        before.ends_with(b"\n").then_some(&bytes[line_feed + 1..])
+    })
 }
 
 /// A page may quote a header. So many tell that a packed part has several records, of which all lengths are wrong: line
@@ -272,9 +277,8 @@ const ENOUGH_HEADERS: usize = 2;
 
 /// The number of whole headers, with a type and a length, that stand behind blank lines. No more are counted than matter.
 fn headers_within(bytes: &[u8]) -> usize {
-    let lines = memchr::memmem::find_iter(bytes, b"\n\nWARC/");
-    let headers = lines.filter(|at| {
-        let header = &bytes[at + 2..bytes.len().min(at + MOST_HEADER_BYTES)];
+    let headers = behind_blank_lines(bytes).filter(|record| {
+        let header = &record[..record.len().min(MOST_HEADER_BYTES)];
         begins_within_line(header, false)
     });
     headers.take(ENOUGH_HEADERS).count()

@@ -171,12 +171,7 @@ fn is_of_http(body: &[u8]) -> bool {
 /// The body of this answer, if another answer is behind it. The length that a server states is else not looked at,
 /// since many archives have it as it was before unpacking.
 fn before_next_answer<'b>(head: &Head<'_>, sent: &'b [u8]) -> &'b [u8] {
-    let lengths = head.values("content-length");
-    let mut parts = lengths.filter_map(|length| sent.split_at_checked(length.trim().parse().ok()?));
-    match parts.next() {
-        Some((body, next)) if status_of(split_line(next.trim_ascii_start()).0).is_some() => body,
-        _ => sent,
-    }
+    head.body_and_answer(sent).map_or(sent, |(body, _)| body)
 }
 
 /// What is said of the type of a page: by the server, and by who archived it.
@@ -428,10 +423,17 @@ impl<'b> Head<'b> {
         if begins_head && !(has_page && may_be_text) {
             return Some(next);
         }
+        let (_, next) = self.body_and_answer(rest).filter(|_| !has_page)?;
+        Some(next)
+    }
+
+    /// The body of this answer by the length that it states, if another answer is behind, and that.
+    fn body_and_answer<'s>(&self, sent: &'s [u8]) -> Option<(&'s [u8], &'s [u8])> {
         let length = self.values("content-length").next()?;
-        let length: usize = length.trim().parse().ok().filter(|_| !has_page)?;
-        let next = rest.get(length..)?.trim_ascii_start();
-        status_of(split_line(next).0).is_some().then_some(next)
+        let (body, behind) = sent.split_at_checked(length.trim().parse().ok()?)?;
+        let next = behind.trim_ascii_start();
+        status_of(split_line(next).0)?;
+        Some((body, next))
     }
 
     /// The values of all fields of this name, which is in small letters.

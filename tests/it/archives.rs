@@ -1448,17 +1448,23 @@ fn a_blank_line_within_a_header_does_not_end_it() -> TestResult {
 fn an_archive_whose_lengths_are_all_wrong_is_many_records() -> TestResult {
     let folder = Folder::new()?;
     let mut archive = Vec::new();
+    let mut short = Vec::new();
     for number in 0..6 {
-        archive.extend(response(
+        let record = response(
             &format!("http://a/{number}"),
             "Content-Type: text/html",
             WORDS.as_bytes(),
-        ));
+        );
+        // As one that counts characters in place of bytes does.
+        short.extend(with_wrong_length(&record, -9)?);
+        archive.extend(record);
     }
     let lines = String::from_utf8(archive)?.replace("\r\n", "\n");
     for (name, bytes) in [
         ("lf.warc", lines.clone().into_bytes()),
         ("lf.warc.gz", gzip(lines.as_bytes())?),
+        ("short.warc", short.clone()),
+        ("short.warc.gz", gzip(&short)?),
     ] {
         let ran = ingest(&folder, name, &bytes)?;
         let rejected = ran.err.matches("rejected: ").count();

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::names::Name;
 use super::reader::Reader;
 use super::showing::Hiding;
-use crate::text::unicode::tokens;
+use crate::text::unicode::{HYPHENS, tokens};
 
 /// How a page is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +58,9 @@ pub(crate) fn visible_text(page: &str, syntax: Syntax) -> String {
 fn add_text(text: &mut Vec<u8>, more: &[u8]) {
     let begin = text.len();
     text.extend_from_slice(more);
-    for at in begin..text.len() {
-        if matches!(text[at], b'\n' | b'\r') && ends_in_hyphen(&text[..at]) {
+    for line_end in memchr::memchr2_iter(b'\n', b'\r', more) {
+        let at = begin + line_end;
+        if ends_in_hyphen(&text[..at]) {
             text[at] = b' ';
         }
     }
@@ -67,7 +68,6 @@ fn add_text(text: &mut Vec<u8>, more: &[u8]) {
 
 /// Whether a text ends in a hyphen, with a few spaces behind it.
 fn ends_in_hyphen(text: &[u8]) -> bool {
-    const HYPHENS: [&str; 6] = ["-", "\u{2010}", "\u{ac}", "\u{2e17}", "\u{ad}", "\u{fffe}"];
     const MOST_SPACES: usize = 64;
     let end = &text[text.len().saturating_sub(MOST_SPACES)..];
     let spaces = end

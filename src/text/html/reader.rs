@@ -133,17 +133,21 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             let begins_sub = std::mem::take(&mut self.begins_sub);
             let begins_in_digit = text.first().is_some_and(u8::is_ascii_digit);
             let is_raised = self.raised > 0;
-            let is_lowered = self.pieces.ends_in_raised_digit && !is_raised;
-            if (begins_sub || is_lowered) && self.pieces.ends_in_digit && begins_in_digit {
+            let is_apart = match self.pieces.last_digit {
+                LastDigit::None => false,
+                LastDigit::OnLine => begins_sub,
+                LastDigit::Raised => begins_sub || !is_raised,
+            };
+            if is_apart && begins_in_digit {
                 self.pieces.gap(Gap::Box);
             }
             if is_raised && text.iter().any(u8::is_ascii_digit) {
                 let raised = with_raised_digits(text);
                 self.pieces
                     .text(&raised, without_nul, shown.is_preformatted);
-                let ends_in_digit = text.last().is_some_and(u8::is_ascii_digit);
-                self.pieces.ends_in_digit = ends_in_digit;
-                self.pieces.ends_in_raised_digit = ends_in_digit;
+                if text.last().is_some_and(u8::is_ascii_digit) {
+                    self.pieces.last_digit = LastDigit::Raised;
+                }
             } else {
                 self.pieces.text(text, without_nul, shown.is_preformatted);
             }
@@ -708,9 +712,16 @@ struct Pieces<T> {
     amount: Amount,
     /// Whether the last piece was a break.
     is_broken: bool,
-    ends_in_digit: bool,
-    /// Whether that digit stands above the line.
-    ends_in_raised_digit: bool,
+    last_digit: LastDigit,
+}
+
+/// The digit with which the text ends so far.
+#[derive(Clone, Copy)]
+enum LastDigit {
+    None,
+    OnLine,
+    /// It stands above the line.
+    Raised,
 }
 
 impl<T: FnMut(Piece<'_>)> Pieces<T> {
@@ -719,8 +730,7 @@ impl<T: FnMut(Piece<'_>)> Pieces<T> {
             take,
             amount: Amount::default(),
             is_broken: false,
-            ends_in_digit: false,
-            ends_in_raised_digit: false,
+            last_digit: LastDigit::None,
         }
     }
 
@@ -746,8 +756,10 @@ impl<T: FnMut(Piece<'_>)> Pieces<T> {
 
     fn give(&mut self, text: &[u8], is_preformatted: bool) {
         if let Some(last) = text.last() {
-            self.ends_in_digit = last.is_ascii_digit();
-            self.ends_in_raised_digit = false;
+            self.last_digit = match last.is_ascii_digit() {
+                true => LastDigit::OnLine,
+                false => LastDigit::None,
+            };
         }
         (self.take)(match is_preformatted {
             true => Piece::Lines(text),
@@ -770,7 +782,7 @@ impl<T: FnMut(Piece<'_>)> Pieces<T> {
             Gap::Block if self.is_broken => {}
             Gap::Block => {
                 self.is_broken = true;
-                self.ends_in_digit = false;
+                self.last_digit = LastDigit::None;
                 (self.take)(Piece::Break);
             }
         }

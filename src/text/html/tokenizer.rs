@@ -225,25 +225,28 @@ impl<'a> Tokenizer<'a> {
                 _ => {
                     let name = self.attribute_name();
                     let value = self.attribute_value();
-                    tag.attributes.add(name, value);
-                    if self.adds_to_text(tag.name, name, value) {
-                        tag.attributes.set(Flag::Hidden);
-                    }
-                    let is_late = match name {
-                        ID if tag.name == TEMPLATE => self.late_parts().contains(value),
-                        // That forbids a quotation, and says nothing of what is the page.
-                        DATA_NO_SNIPPET => {
-                            let is_page = matches!(tag.name, ARTICLE | BODY | MAIN | SECTION);
-                            tag.attributes.set_if(!is_page, Flag::Apart);
-                            // So rustdoc marks the number of a line.
-                            tag.attributes.set_if(tag.name == A, Flag::LineNumber);
-                            false
-                        }
-                        _ => false,
-                    };
-                    tag.attributes.set_if(is_late, Flag::LateTemplate);
+                    self.add_attribute(&mut tag, name, value);
                 }
             }
+        }
+    }
+
+    /// Adds an attribute, with what it says of this element, or on this page.
+    fn add_attribute(&mut self, tag: &mut Tag<'a>, name: Name, value: &'a [u8]) {
+        let attributes = &mut tag.attributes;
+        attributes.add(name, value);
+        match name {
+            ID if tag.name == TEMPLATE && self.late_parts().contains(value) => {
+                attributes.set(Flag::LateTemplate);
+            }
+            // That forbids a quotation, and says nothing of what is the page. So rustdoc marks the number of a line.
+            DATA_NO_SNIPPET => {
+                let is_page = matches!(tag.name, ARTICLE | BODY | MAIN | SECTION);
+                attributes.set_if(!is_page, Flag::Apart);
+                attributes.set_if(tag.name == A, Flag::LineNumber);
+            }
+            _ if self.adds_to_text(tag.name, name, value) => attributes.set(Flag::Hidden),
+            _ => {}
         }
     }
 

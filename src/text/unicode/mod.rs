@@ -5,6 +5,7 @@ mod properties;
 mod ranges;
 mod words;
 
+pub(super) use normalize::HYPHENS;
 #[cfg(feature = "ingest")]
 pub(crate) use normalize::normalize_owned;
 pub(super) use words::is_unspaced;

@@ -127,11 +127,15 @@ pub(crate) fn normalize(text: &str) -> Cow<'_, str> {
     Cow::Owned(folded)
 }
 
+/// What may part a word at the end of a line: hyphens, and what programs write for them.
+pub(in crate::text) const HYPHENS: [&str; 7] = [
+    "-", "\u{2}", "\u{ad}", "\u{2010}", "\u{ac}", "\u{2e17}", "\u{fffe}",
+];
+
 /// The text without what parts a word at the end of a line, and without what colours it in a terminal.
 fn joined(text: &str) -> Cow<'_, str> {
-    const HYPHENS: [&str; 5] = ["\u{ad}", "\u{2010}", "\u{ac}", "\u{2e17}", "\u{fffe}"];
     let bytes = text.as_bytes();
-    let mut hyphens = HYPHENS.iter();
+    let mut hyphens = HYPHENS.iter().filter(|hyphen| !hyphen.is_ascii());
     let has_hyphen =
         !text.is_ascii() && hyphens.any(|hyphen| memmem::find(bytes, hyphen.as_bytes()).is_some());
     let mut others = memchr3_iter(b'-', ESCAPE, 2, bytes);
