@@ -16,7 +16,7 @@ use super::rejections;
 use super::units::{count, positive_count};
 use super::verbs::{LiveDatabase, Verb};
 use super::verification::{Verification, VerifyArguments};
-use crate::ingest::{Fingerprinting, InputFormat, Record, Records, Rejected};
+use crate::ingest::{Fingerprinting, Record, Records, Rejected};
 use crate::{
     Database, Document, Error, Fingerprint, Matches, Order, Query, Scheme, Sketch, SketchSize,
     Snapshot, TextMeasure, Unit,
@@ -73,9 +73,9 @@ struct TargetArguments {
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
 
-    /// Ask for the text of a file; `-` is standard input
+    /// Ask for the one document of a file; `-` is standard input
     ///
-    /// HTML is known by its name or its beginning
+    /// It is read as `ingest` reads it: HTML, for example, is known by its name or its beginning
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
 
@@ -98,27 +98,14 @@ impl Verb for Arguments {
         let session = QuerySession::new(self, database, &snapshot, output.console())?;
         let options = self.reading.options().only_content();
         let is_cut = self.reading.unit() != Unit::Document;
-        match &self.target {
-            TargetArguments {
-                input: Some(path), ..
-            } => {
-                let records = output.console().records(&[path], options)?;
-                return session.query_records(records, output);
-            }
-            TargetArguments {
-                file: Some(path), ..
-            } if is_cut => {
-                let options = options.format(InputFormat::Text);
-                let records = output.console().records(&[path], options)?;
-                return session.query_records(records, output);
-            }
-            TargetArguments {
-                text: Some(text), ..
-            } if is_cut => {
-                let any_match = session.query_all(&session.units_of_text(text)?, output)?;
-                return Ok(session.answer(any_match));
-            }
-            _ => {}
+        let file = self.target.file.as_ref().filter(|_| is_cut);
+        if let Some(path) = self.target.input.as_ref().or(file) {
+            let records = output.console().records(&[path], options)?;
+            return session.query_records(records, output);
+        }
+        if let Some(text) = self.target.text.as_ref().filter(|_| is_cut) {
+            let any_match = session.query_all(&session.units_of_text(text)?, output)?;
+            return Ok(session.answer(any_match));
         }
 
         let Some(document) = session.document()? else {
@@ -357,7 +344,8 @@ impl<'a> QuerySession<'a> {
 
     fn document_of_file(&self, path: &Path) -> Result<QueryDocument, Failure> {
         let rule = self.rule(None)?;
-        let options = self.arguments.reading.options().format(InputFormat::Text);
+        // A file is read as `ingest` reads it. So what it has stored of the file is found.
+        let options = self.arguments.reading.options().only_content();
         let mut records = self.console.records(&[path], options)?;
         let mut documents = Vec::new();
         while documents.len() <= 1 {

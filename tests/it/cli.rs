@@ -281,6 +281,22 @@ fn query_asks_with_texts_files_and_whole_inputs() -> TestResult {
         run!("query", &database, "--file", page).expect(0).out,
         "0\t1.00\ta\n"
     );
+    // What `ingest` makes of a file is what is asked for. A record was looked for with its braces and names.
+    let line = folder.file(
+        "one.jsonl",
+        format!("{{\"key\":\"x\",\"text\":\"{TEXT}\"}}\n"),
+    )?;
+    assert_eq!(
+        run!("query", &database, "--file", line).expect(0).out,
+        "0\t1.00\ta\n"
+    );
+    let mail =
+        "From: a@b.c\nMIME-Version: 1.0\nContent-Type: multipart/related; boundary=x\n\n--x\n";
+    for verb in ["query", "explain"] {
+        run!(verb, &database, "--file", folder.file("page.mhtml", mail)?)
+            .expect(2)
+            .says("page.mhtml");
+    }
     // Once the last of several answered for all.
     std::fs::create_dir(folder.path("two"))?;
     let ends = [("a.txt", TEXT), ("b.txt", "too short")];
