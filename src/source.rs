@@ -322,53 +322,30 @@ pub struct Totals {
 impl Totals {
     /// Adds the numbers of other records. Where a record that is stored has impossible ones, they stay the greatest.
     pub(crate) fn add_all(&mut self, other: &Self) {
-        self.documents = self.documents.saturating_add(other.documents);
-        self.units = self.units.saturating_add(other.units);
-        self.inserted = self.inserted.saturating_add(other.inserted);
-        self.replaced = self.replaced.saturating_add(other.replaced);
-        self.skipped = self.skipped.saturating_add(other.skipped);
-        self.deleted = self.deleted.saturating_add(other.deleted);
-        self.duplicates = self.duplicates.saturating_add(other.duplicates);
-        self.too_short = self.too_short.saturating_add(other.too_short);
-        self.rejected = self.rejected.saturating_add(other.rejected);
-        self.passed_over = self.passed_over.saturating_add(other.passed_over);
-        self.left = self.left.saturating_add(other.left);
+        self.change_by(other, u64::saturating_add);
         self.elapsed = self.elapsed.saturating_add(other.elapsed);
     }
 
     /// Takes the numbers of some of the records out again. The time stays, since it was taken.
     pub(crate) fn take_out(&mut self, other: &Self) {
-        let Self {
-            documents,
-            units,
-            inserted,
-            replaced,
-            skipped,
-            deleted,
-            duplicates,
-            ..
-        } = self;
-        let Self {
-            too_short,
-            rejected,
-            passed_over,
-            left,
-            ..
-        } = other;
-        for (of_all, of_other) in [
-            (documents, other.documents),
-            (units, other.units),
-            (inserted, other.inserted),
-            (replaced, other.replaced),
-            (skipped, other.skipped),
-            (deleted, other.deleted),
-            (duplicates, other.duplicates),
-            (&mut self.too_short, *too_short),
-            (&mut self.rejected, *rejected),
-            (&mut self.passed_over, *passed_over),
-            (&mut self.left, *left),
+        self.change_by(other, u64::saturating_sub);
+    }
+
+    fn change_by(&mut self, other: &Self, change: fn(u64, u64) -> u64) {
+        for (number, other) in [
+            (&mut self.documents, other.documents),
+            (&mut self.units, other.units),
+            (&mut self.inserted, other.inserted),
+            (&mut self.replaced, other.replaced),
+            (&mut self.skipped, other.skipped),
+            (&mut self.deleted, other.deleted),
+            (&mut self.duplicates, other.duplicates),
+            (&mut self.too_short, other.too_short),
+            (&mut self.rejected, other.rejected),
+            (&mut self.passed_over, other.passed_over),
+            (&mut self.left, other.left),
         ] {
-            *of_all = of_all.saturating_sub(of_other);
+            *number = change(*number, other);
         }
     }
 }
