@@ -137,36 +137,6 @@ pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     })
 }
 
-/// Opens an output that need not be a file. A pipe is opened only if somebody reads it already: whoever waits for a
-/// reader hears no signal.
-#[cfg(feature = "cli")]
-pub(crate) fn open_output(path: &Path, options: &mut fs::OpenOptions) -> io::Result<File> {
-    #[cfg(unix)]
-    {
-        use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.custom_flags(OFlags::NONBLOCK.bits() as i32);
-        let file = options.open(path).map_err(told_without_reader)?;
-        // From here on writing waits for a slow reader, as it does elsewhere.
-        fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
-        Ok(file)
-    }
-    #[cfg(not(unix))]
-    {
-        options.open(path)
-    }
-}
-
-/// Says what is meant by the error of a pipe that nobody reads, which the system calls a device.
-#[cfg(all(unix, feature = "cli"))]
-fn told_without_reader(error: io::Error) -> io::Error {
-    if error.raw_os_error() != Some(rustix::io::Errno::NXIO.raw_os_error()) {
-        return error;
-    }
-    let reason = "it is no file but a pipe that nobody reads, or a socket; give a file";
-    io::Error::new(io::ErrorKind::InvalidInput, reason)
-}
-
 /// Removes the name of a file. That is not durable until its directory is synced.
 #[cfg(feature = "ingest")]
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
@@ -254,36 +224,6 @@ pub(crate) fn ensure_named_as_plain(path: &Path) -> Result<()> {
     if is_named_as_packed(path) || is_named_as_unwritten(path) {
         let reason =
             "it is written as plain text: give it a name that does not say that it is packed";
-        return Err(Error::output(path, reason));
-    }
-    Ok(())
-}
-
-/// Refuses to add to what is no list: a link that leads to nothing, which may become the database, and a file that is
-/// no text.
-#[cfg(feature = "cli")]
-pub(crate) fn ensure_is_list(path: &Path, place: &Path) -> Result<()> {
-    use std::io::Read as _;
-
-    const LOOKED_AT: u64 = 4096;
-    if let Some(error) = leads_nowhere(place) {
-        return Err(error);
-    }
-    // What cannot be read cannot be told, and a pipe would wait.
-    if !fs::metadata(place).is_ok_and(|found| found.is_file()) {
-        return Ok(());
-    }
-    let Ok(file) = File::open(place) else {
-        return Ok(());
-    };
-    let mut beginning = Vec::new();
-    file.take(LOOKED_AT)
-        .read_to_end(&mut beginning)
-        .map_err(Error::io(path))?;
-    let mut bytes = beginning.iter();
-    let has_controls = bytes.any(|byte| !matches!(byte, b'\t' | b'\n' | b'\r' | b' '..));
-    if beginning.starts_with(b"WARC/") || has_controls {
-        let reason = "it is no list of rejected records, and such records are added to the end of the file: name another";
         return Err(Error::output(path, reason));
     }
     Ok(())

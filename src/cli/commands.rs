@@ -22,7 +22,7 @@ use super::process::Process;
 #[cfg(feature = "parquet")]
 use super::tables;
 use super::verbs::{self, DatabaseVerb};
-use super::{audit, create, dedup, eval, fingerprint, load, plan, salvage, serve};
+use super::{audit, create, dedup, eval, fingerprint, load, plan, salvage};
 use crate::Error;
 
 /// A command, which is its arguments.
@@ -94,7 +94,7 @@ enum Commands {
     #[command(flatten)]
     Database(DatabaseVerb),
     /// Open a database for other processes
-    Serve(serve::Arguments),
+    Serve(create::ServeArguments),
     /// Copy a corpus without its near-duplicates
     ///
     /// Without --database, the default distance is 10 if sketches are compared

@@ -181,6 +181,13 @@ pub(super) fn is_of_process(path: &Path) -> bool {
     OWN.iter().any(|own| path.starts_with(own))
 }
 
+pub(super) fn break_if(is_to_end: bool) -> ControlFlow<()> {
+    match is_to_end {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    }
+}
+
 /// The progress of some work. It is shown until this is dropped.
 pub(super) struct Progress {
     terminal: Arc<dyn Terminal>,
@@ -199,11 +206,7 @@ impl Progress {
         if self.is_shown {
             self.terminal.show(done, all, &self.what);
         }
-        if self.terminal.is_ended() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        break_if(self.terminal.is_ended())
     }
 
     /// As [`update`](Self::update), with a new name for what is counted.
@@ -273,18 +276,12 @@ impl LongSearch {
             self.flush(output);
         }
         let is_unread = output.is_closed() && !self.goes_on_unread;
-        match self.failed.is_some() || is_unread {
-            true => ControlFlow::Break(()),
-            false => self.wanted(),
-        }
+        break_if(self.failed.is_some() || is_unread || self.was_ended)
     }
 
     /// Whether the search should go on, if what it finds goes elsewhere.
     pub(super) fn wanted(&self) -> ControlFlow<()> {
-        match self.was_ended {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
+        break_if(self.was_ended)
     }
 
     /// Takes the progress from the screen, and writes the rest. Whether the search was ended from outside.

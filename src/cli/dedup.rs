@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::dedup::{Dedup, DedupEvent, DedupGroup, DedupStep, DedupTotals, GroupedRecord};
-use crate::files::ensure_is_list;
 use crate::plural::counted;
 use crate::{Error, Scheme, SketchSize};
 use serde_json::{Map, Value, json};
@@ -18,7 +17,7 @@ use super::console::{Console, Progress};
 use super::escaping::printable;
 use super::output::{Output, name_fields};
 use super::output_files::{are_same_file, ensure_apart, is_below};
-use super::rejections::Rejections;
+use super::rejections::{Rejections, ensure_is_list};
 use super::report::{Findings, SAMPLES};
 use super::units::told_any;
 

@@ -16,12 +16,12 @@ use super::console::Console;
 use super::ingest_report::{IngestReport, print_ingested, print_largest_groups};
 use super::output::Output;
 use super::output_files::{are_same_file, is_below, is_no_file};
+use super::rejections::ensure_is_list;
 #[cfg(unix)]
 use super::remote::ensure_not_removed;
 use super::units::{count, positive_count};
 use super::verbs::{self, LiveDatabase, Opening, Verb};
 use super::verification::{Verification, VerifyArguments};
-use crate::files::ensure_is_list;
 use crate::ingest::{Ingest, Ingested, ReadOptions, Records, Reread};
 use crate::plural::counted;
 use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme, Server, SketchSize};

@@ -11,7 +11,7 @@ use crate::{Change, Database, Document, Error, Unit, Verdict};
 use serde_json::{Value, json};
 
 use super::answer::Failure;
-use super::console::Progress;
+use super::console::{Progress, break_if};
 use super::escaping::printable;
 use super::match_list::MatchList;
 use super::output::{Output, add_fingerprint, key_fields, name_fields};
@@ -71,10 +71,7 @@ impl<'o> IngestReport<'o> {
         if let Err(error) = self.report(event) {
             self.failed = Some(error);
         }
-        match self.failed {
-            Some(_) => ControlFlow::Break(()),
-            None => ControlFlow::Continue(()),
-        }
+        break_if(self.failed.is_some())
     }
 
     fn report(&mut self, event: &Event<'_>) -> Result<(), Failure> {

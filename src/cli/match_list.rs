@@ -1,12 +1,9 @@
 //! Matches as they are printed: as fields of an object, or in a line.
 
-use std::time::Duration;
-
 use serde_json::{Map, Value, json};
 
 use super::escaping::printable;
-use super::output::{Output, document_fields};
-use crate::inspect::Explanation;
+use super::output::document_fields;
 use crate::plural::counted;
 use crate::{Match, Matches};
 
@@ -114,80 +111,4 @@ impl<'m> MatchList<'m> {
 /// A similarity to four decimals. An estimate is not known better, and what is exact need not be.
 pub(super) fn rounded(similarity: f64) -> f64 {
     (similarity * 1e4).round() / 1e4
-}
-
-// How a query was answered, as `simdb explain` prints it.
-
-fn micros(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e8).round() / 100.0
-}
-
-pub(super) fn print_explanation(explanation: &Explanation, output: &mut Output) {
-    if output.is_json() {
-        output.print_json(&object(explanation));
-        return;
-    }
-    output.print_line(&format!(
-        "plan {}, max distance {}; a range is read in {}",
-        explanation.plan,
-        explanation.max_distance,
-        counted(explanation.sources, "level")
-    ));
-    if explanation.probes.is_empty() {
-        output.print_line("all fingerprints are compared");
-    }
-    for probe in &explanation.probes {
-        output.print_line(&format!(
-            "table {}: {} for fingerprints that differ in up to {} of the first {} bits; {:.1} candidates expected, \
-             {} found",
-            probe.table,
-            counted(probe.ranges, "range"),
-            probe.flips,
-            probe.prefix_bits,
-            probe.candidates_expected,
-            probe.candidates
-        ));
-    }
-    output.print_line(&format!(
-        "in all {:.1} candidates expected, {} found in {}; near: {}, {}",
-        explanation.candidates_expected,
-        explanation.candidates,
-        counted(explanation.blocks, "block"),
-        counted(explanation.near, "fingerprint"),
-        counted(explanation.total, "document")
-    ));
-    output.print_line(&format!(
-        "time: {} us expected, {} us taken, {} us when repeated",
-        micros(explanation.expected),
-        micros(explanation.first),
-        micros(explanation.again)
-    ));
-}
-
-fn object(explanation: &Explanation) -> Value {
-    let mut probes = Vec::new();
-    for probe in &explanation.probes {
-        probes.push(json!({
-            "table": probe.table,
-            "prefix_bits": probe.prefix_bits,
-            "flips": probe.flips,
-            "ranges": probe.ranges,
-            "candidates_expected": probe.candidates_expected,
-            "candidates": probe.candidates,
-        }));
-    }
-    json!({
-        "plan": explanation.plan,
-        "max_distance": explanation.max_distance,
-        "sources": explanation.sources,
-        "probes": probes,
-        "candidates_expected": explanation.candidates_expected,
-        "candidates": explanation.candidates,
-        "blocks": explanation.blocks,
-        "near": explanation.near,
-        "total": explanation.total,
-        "expected_us": micros(explanation.expected),
-        "first_us": micros(explanation.first),
-        "again_us": micros(explanation.again),
-    })
 }

@@ -15,9 +15,9 @@ use super::answer::Failure;
 use super::escaping::printable;
 use super::output::{Output, name_fields};
 use super::output_files::StandingFile;
-#[cfg(feature = "parquet")]
-use super::parquet_sink;
 use crate::files::{directory_of, ensure_named_as_plain, replace, sync_name};
+#[cfg(feature = "parquet")]
+use crate::parquet::{KeyColumns, PairFile};
 use crate::plural::counted;
 use crate::{Error, FingerprintGroup, Pair, PairPosition};
 use serde_json::{Map, Value, json};
@@ -84,9 +84,15 @@ impl PairArguments {
         match (format, path) {
             #[cfg(feature = "parquet")]
             (PairFormat::Parquet, Some(path)) => {
-                let has_two = sides != Sides::One;
-                let sink = parquet_sink::open(path, self.binary_keys, has_two, self.replace)?;
-                Ok((sink, None))
+                let keys = match self.binary_keys {
+                    true => KeyColumns::Binary,
+                    false => KeyColumns::Text,
+                };
+                let mut file = PairFile::create(path, keys, self.replace)?;
+                if sides != Sides::One {
+                    file = file.of_two_databases();
+                }
+                Ok((Box::new(file), None))
             }
             #[cfg(not(feature = "parquet"))]
             (PairFormat::Parquet, Some(_)) => Err(
@@ -249,6 +255,49 @@ impl Sink for Resumable {
             Error::PairPosition => stuck(&self.path, &self.sidecar, reason),
             error => error.into(),
         }
+    }
+}
+
+#[cfg(feature = "parquet")]
+impl Sink for PairFile {
+    fn pair(&mut self, pair: &Pair, _: PairLines, _: &mut Output) -> Result<(), Failure> {
+        Ok(PairFile::pair(self, pair).map_err(with_advice)?)
+    }
+
+    fn group(
+        &mut self,
+        group: &FingerprintGroup,
+        _: PairLines,
+        _: &mut Output,
+    ) -> Result<(), Failure> {
+        Ok(PairFile::group(self, group).map_err(with_advice)?)
+    }
+
+    fn finish(self: Box<Self>, _: &Output) -> Result<(), Failure> {
+        Ok(PairFile::finish(*self).map(drop)?)
+    }
+
+    fn stop(&self, _: Option<PairPosition>, _: u64) -> Result<String, Failure> {
+        Ok("; no file was made, and the same command begins anew".to_owned())
+    }
+}
+
+#[cfg(feature = "parquet")]
+fn with_advice(error: Error) -> Error {
+    match error {
+        Error::Input {
+            source_name,
+            line,
+            reason,
+        } => {
+            let reason = format!("{reason}: give --binary-keys");
+            Error::Input {
+                source_name,
+                line,
+                reason,
+            }
+        }
+        error => error,
     }
 }
 

@@ -30,7 +30,7 @@ const OF_PLANS: [&str; 6] = [
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The largest distance at which documents are to match [default: that of `create`]
-    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
+    #[arg(long, value_name = "K", value_parser = max_distance_parser, allow_negative_numbers = true)]
     max_distance: Option<u32>,
 
     /// How fingerprints are made from texts; `external` if they are made elsewhere

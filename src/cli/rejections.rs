@@ -1,12 +1,12 @@
 //! Rejected records: the first few of a kind as messages, the others as a number, and all of them in a file on demand.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::files::{ensure_named_as_plain, open_output};
+use crate::files::{ensure_named_as_plain, leads_nowhere};
 use crate::ingest::{Offset, Rejected};
 use crate::plural::counted;
 use serde_json::{Value, json};
@@ -100,6 +100,62 @@ impl Rejections {
         }
         Ok(())
     }
+}
+
+/// Refuses to add to what is no list: a link that leads to nothing, which may become the database, and a file that is
+/// no text.
+pub(super) fn ensure_is_list(path: &Path, place: &Path) -> Result<(), Error> {
+    const LOOKED_AT: u64 = 4096;
+    if let Some(error) = leads_nowhere(place) {
+        return Err(error);
+    }
+    // What cannot be read cannot be told, and a pipe would wait.
+    if !fs::metadata(place).is_ok_and(|found| found.is_file()) {
+        return Ok(());
+    }
+    let Ok(file) = File::open(place) else {
+        return Ok(());
+    };
+    let mut beginning = Vec::new();
+    file.take(LOOKED_AT)
+        .read_to_end(&mut beginning)
+        .map_err(Error::io(path))?;
+    let mut bytes = beginning.iter();
+    let has_controls = bytes.any(|byte| !matches!(byte, b'\t' | b'\n' | b'\r' | b' '..));
+    if beginning.starts_with(b"WARC/") || has_controls {
+        let reason = "it is no list of rejected records, and such records are added to the end of the file: name another";
+        return Err(Error::output(path, reason));
+    }
+    Ok(())
+}
+
+/// Opens an output that need not be a file. A pipe is opened only if somebody reads it already: whoever waits for a
+/// reader hears no signal.
+fn open_output(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    #[cfg(unix)]
+    {
+        use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.custom_flags(OFlags::NONBLOCK.bits() as i32);
+        let file = options.open(path).map_err(told_without_reader)?;
+        // From here on writing waits for a slow reader, as it does elsewhere.
+        fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+        Ok(file)
+    }
+    #[cfg(not(unix))]
+    {
+        options.open(path)
+    }
+}
+
+/// Says what is meant by the error of a pipe that nobody reads, which the system calls a device.
+#[cfg(unix)]
+fn told_without_reader(error: io::Error) -> io::Error {
+    if error.raw_os_error() != Some(rustix::io::Errno::NXIO.raw_os_error()) {
+        return error;
+    }
+    let reason = "it is no file but a pipe that nobody reads, or a socket; give a file";
+    io::Error::new(io::ErrorKind::InvalidInput, reason)
 }
 
 /// Says why a record is rejected, and prints its line. An input that cannot be read is no record.

@@ -50,7 +50,7 @@ struct Settings {
 
     /// Its max distance
     #[arg(
-        long, value_name = "K", requires = "scheme", value_parser = max_distance_parser(), allow_negative_numbers = true
+        long, value_name = "K", requires = "scheme", value_parser = max_distance_parser, allow_negative_numbers = true
     )]
     max_distance: Option<u32>,
 

@@ -54,7 +54,7 @@ impl Verb for Arguments {
             None => {}
         }
         if !self.prometheus {
-            return print(database, Detail::all_if(self.verbose), output);
+            return print(database, self.verbose, output);
         }
         if output.is_json() {
             return Err(
@@ -71,26 +71,13 @@ impl Verb for Arguments {
     }
 }
 
-/// How much is told in words. An object always has all.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Detail {
-    First,
-    All,
-}
-
-impl Detail {
-    fn all_if(is_verbose: bool) -> Self {
-        if is_verbose { Self::All } else { Self::First }
-    }
-}
-
-/// Prints what there is, in words or as an object.
-fn print(database: &Database, detail: Detail, output: &mut Output) -> CommandResult {
+/// Prints what there is, in words or as an object. An object always has all.
+fn print(database: &Database, is_verbose: bool, output: &mut Output) -> CommandResult {
     let overview = Overview::new(database)?;
     if output.is_json() {
         output.print_json(&overview.object(output.console().is_of_client()));
     } else {
-        overview.print_lines(detail, output);
+        overview.print_lines(is_verbose, output);
     }
     Ok(Answer::Yes)
 }
@@ -172,7 +159,7 @@ impl Overview {
     }
 
     /// Prints a heading of up to 16 characters for each matter, and its lines.
-    fn print_lines(&self, detail: Detail, output: &mut Output) {
+    fn print_lines(&self, is_verbose: bool, output: &mut Output) {
         let mut matters = vec![
             ("documents", self.documents()),
             ("near means", self.near()),
@@ -180,10 +167,10 @@ impl Overview {
             ("file", vec![self.file()]),
             ("created", vec![time_text(self.stats.created)]),
             ("memory", vec![self.memory()]),
-            ("since opened", self.activity(detail)),
+            ("since opened", self.activity(is_verbose)),
             ("snapshots", self.pinned()),
         ];
-        if detail == Detail::All {
+        if is_verbose {
             matters.extend([
                 ("fingerprints", vec![self.fingerprints()]),
                 ("tables", self.tables()),
@@ -338,7 +325,7 @@ impl Overview {
     }
 
     /// What the process that has it open has done with it. Nothing of one that has only looked.
-    fn activity(&self, detail: Detail) -> Vec<String> {
+    fn activity(&self, is_verbose: bool) -> Vec<String> {
         let metrics = &self.metrics;
         let commits = metrics.commit_times.count();
         if commits == 0 && metrics.queries == 0 {
@@ -369,7 +356,7 @@ impl Overview {
                 counted(told_count(metrics.queue_length), "document")
             ));
         }
-        if detail == Detail::First {
+        if !is_verbose {
             return lines;
         }
         if let Some(median) = metrics.commit_times.quantile(0.5) {
@@ -558,7 +545,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 
 impl Verb for TopArguments {
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
-        print(database, Detail::all_if(self.verbose), output)
+        print(database, self.verbose, output)
     }
 
     fn run_alone(&self, output: &mut Output) -> Option<CommandResult> {

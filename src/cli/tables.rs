@@ -32,7 +32,7 @@ pub(super) struct ImportArguments {
 
     /// The largest distance at which documents of a new database match, if a command names no other [default: that
     /// of the database that was exported, or that of the scheme]
-    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
+    #[arg(long, value_name = "K", value_parser = max_distance_parser, allow_negative_numbers = true)]
     max_distance: Option<u32>,
 
     /// The memory to sort with for a new database, at least some 30 MB

@@ -2,6 +2,8 @@
 //!
 //! A number is computed exactly, so what is no whole number or too large is refused and never rounded.
 
+use indicatif::HumanCount;
+
 use crate::{Cache, SketchSize};
 
 /// Parses a count: `5000`, `1_000_000`, `10k`, `1.5M`, `1e8`.
@@ -56,15 +58,7 @@ pub(super) fn told_bytes(count: f64) -> String {
 
 /// A count with a comma before each three digits.
 pub(super) fn told_count(count: u64) -> String {
-    let digits = count.to_string();
-    let mut told = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            told.push(',');
-        }
-        told.push(digit);
-    }
-    told
+    HumanCount(count).to_string()
 }
 
 /// The sketches that a database has.

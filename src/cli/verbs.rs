@@ -21,8 +21,7 @@ use super::remote::{Remote, ensure_not_removed, nobody_answers};
 #[cfg(feature = "parquet")]
 use super::tables;
 use super::{
-    check, clusters, compact, delete, get, ingest, load, overlap, pairs, query, report, sources,
-    stats,
+    check, clusters, compact, delete, ingest, load, overlap, pairs, query, report, sources, stats,
 };
 use crate::{Database, Error, OpenOptions};
 
@@ -123,7 +122,7 @@ pub(super) enum DatabaseVerb {
     /// Describe a database: distances, clusters, samples
     Report(report::Arguments),
     /// Print a stored document
-    Get(get::Arguments),
+    Get(load::GetArguments),
     /// Delete documents by key, or all of a scope
     #[command(visible_alias = "rm")]
     Delete(delete::Arguments),

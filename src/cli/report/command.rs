@@ -46,7 +46,7 @@ pub(in crate::cli) struct Arguments {
     samples: usize,
 
     /// The largest distance of near documents [default: that of the database]
-    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
+    #[arg(long, value_name = "K", value_parser = max_distance_parser, allow_negative_numbers = true)]
     max_distance: Option<u32>,
 
     #[command(flatten)]

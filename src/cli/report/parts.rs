@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use super::differences::Piece;
-use super::plot::Plot;
 use crate::cli::units::told_count;
 use crate::plural::counted;
 
@@ -16,8 +15,8 @@ pub(super) enum Part {
     /// What is known, and its value.
     Facts(Vec<[String; 2]>),
     Table(Table),
-    /// On a page alone. A table has its numbers.
-    Plot(Plot),
+    /// HTML, on a page alone. A table has its numbers.
+    Picture(String),
     /// A cluster: for each of its documents a remark and the key.
     Cluster {
         heading: String,
@@ -136,7 +135,7 @@ fn add_blocks(blocks: &mut Vec<String>, parts: Vec<Part>) {
             Part::Lead(text) | Part::Paragraph(text) => text,
             Part::Facts(facts) => facts_text(&facts),
             Part::Table(table) => table_text(&table),
-            Part::Plot(_) => continue,
+            Part::Picture(_) => continue,
             Part::Cluster { heading, rows } => {
                 let rows = facts_text(&rows).replace('\n', "\n  ");
                 format!("{heading}\n  {rows}")
@@ -262,7 +261,7 @@ fn add_parts(page: &mut String, parts: &[Part]) {
             Part::Paragraph(text) => add(page, &format!("<p>{}</p>", escaped(text))),
             Part::Facts(facts) => add_facts(page, facts),
             Part::Table(table) => add_table(page, table),
-            Part::Plot(plot) => *page += &plot.to_html(),
+            Part::Picture(html) => *page += html,
             Part::Cluster { heading, rows } => add_cluster(page, heading, rows),
             Part::Folded {
                 heading,
