@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::dedup::{Dedup, DedupEvent, DedupGroup, DedupStep, DedupTotals, GroupedRecord};
 use crate::plural::counted;
 use crate::{Error, Scheme, SketchSize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{BoundArguments, Given as _, Reading, named_file, texts_unread};
@@ -15,7 +15,7 @@ use super::clusters::ClusterArguments;
 use super::commands::Command;
 use super::console::{Console, Progress};
 use super::escaping::printable;
-use super::output::{Output, name_fields};
+use super::output::{Output, add_name, name_fields};
 use super::output_files::{are_same_file, ensure_apart, is_below};
 use super::rejections::{Rejections, ensure_is_list};
 use super::report::{Findings, SAMPLES};
@@ -452,19 +452,15 @@ fn print_group(output: &mut Output, group: &DedupGroup) {
 }
 
 fn record_object(record: &GroupedRecord) -> Value {
-    let mut object = Map::new();
-    object.extend(name_fields(
-        "input",
-        record.input.as_os_str().as_encoded_bytes(),
-    ));
+    let mut object = name_fields("input", record.input.as_os_str().as_encoded_bytes());
     if let Some(number) = record.number {
-        object.insert("record".to_owned(), number.into());
+        object["record"] = number.into();
     }
     if let Some(key) = &record.key {
-        object.extend(name_fields("key", key));
+        add_name(&mut object, "key", key);
     }
-    object.insert("distance".to_owned(), record.distance.into());
-    Value::Object(object)
+    object["distance"] = record.distance.into();
+    object
 }
 
 fn record_line(record: &GroupedRecord) -> String {

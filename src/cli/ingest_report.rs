@@ -167,10 +167,10 @@ impl<'o> IngestReport<'o> {
     fn print_input(&mut self, kind: &str, input: &Path, reason: &str, line: Option<u64>) {
         if self.output.is_json() {
             let mut object = name_fields("input", input.as_os_str().as_encoded_bytes());
-            object.insert("reason".to_owned(), reason.into());
-            object.insert("kind".to_owned(), kind.into());
-            object.insert("line".to_owned(), line.into());
-            self.output.print_json(&Value::Object(object));
+            object["reason"] = reason.into();
+            object["kind"] = kind.into();
+            object["line"] = line.into();
+            self.output.print_json(&object);
         }
     }
 
@@ -254,16 +254,16 @@ fn duplicate_object(document: &Document, verdict: &Verdict, list: &MatchList<'_>
         Change::Replaced(_) => "replaced",
         Change::Skipped => "skipped",
     };
-    object.insert("verdict".to_owned(), change.into());
+    object["verdict"] = change.into();
     let mut deleted = Vec::new();
     for document in verdict.deleted() {
-        deleted.push(Value::Object(key_fields(Some(document.key()))));
+        deleted.push(key_fields(Some(document.key())));
     }
     if !deleted.is_empty() {
-        object.insert("deleted_documents".to_owned(), deleted.into());
+        object["deleted_documents"] = deleted.into();
     }
     list.add_fields(&mut object);
-    Value::Object(object)
+    object
 }
 
 fn totals_object(totals: &Totals, unit: Unit) -> Value {

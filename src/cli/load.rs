@@ -114,12 +114,12 @@ impl Verb for GetArguments {
             output.complain(&format!("{}: no such key", printable(key)));
             return Ok(Answer::No);
         };
-        let fields = document_fields(&document);
+        let object = document_fields(&document);
         if output.is_json() {
-            output.print_json(&Value::Object(fields));
+            output.print_json(&object);
             return Ok(Answer::Yes);
         }
-        for (name, value) in fields {
+        for (name, value) in object.as_object().into_iter().flatten() {
             let value = match value {
                 Value::String(text) => printable(text.as_bytes()).into_owned(),
                 value => value.to_string(),
@@ -148,7 +148,7 @@ impl Verb for DumpArguments {
         output.print_json(&header);
         let progress = output.console().progress_of("documents");
         for (printed, document) in (0u64..).zip(snapshot.documents()) {
-            output.print_json(&Value::Object(document_fields(&document?)));
+            output.print_json(&document_fields(&document?));
             if output.is_full() {
                 output.flush()?;
                 _ = progress.update(printed, Some(stats.documents));

@@ -1,6 +1,6 @@
 //! Matches as they are printed: as fields of an object, or in a line.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::escaping::printable;
 use super::output::document_fields;
@@ -30,34 +30,36 @@ impl<'m> MatchList<'m> {
     }
 
     /// Adds `matches`, nearest first, and `total`. Adds `total_is_exact` only if it is false.
-    pub(super) fn add_fields(&self, object: &mut Map<String, Value>) {
+    pub(super) fn add_fields(&self, object: &mut Value) {
         let mut list = Vec::new();
         for (index, found) in self.matches.iter().enumerate() {
-            list.push(Value::Object(self.fields(index, found)));
+            list.push(self.fields(index, found));
         }
-        object.insert("matches".to_owned(), list.into());
-        object.insert("total".to_owned(), self.matches.total().into());
+        object["matches"] = list.into();
+        object["total"] = self.matches.total().into();
         if !self.matches.total_is_exact() {
-            object.insert("total_is_exact".to_owned(), json!(false));
+            object["total_is_exact"] = false.into();
         }
     }
 
-    fn fields(&self, index: usize, found: &Match) -> Map<String, Value> {
+    fn fields(&self, index: usize, found: &Match) -> Value {
         let mut fields = document_fields(&found.document);
-        fields.insert("distance".to_owned(), found.distance.into());
+        fields["distance"] = found.distance.into();
         if let Some(similarity) = found.similarity {
             let jaccard = rounded(similarity.jaccard());
             let containment = rounded(similarity.containment());
-            fields.insert("similarity".to_owned(), jaccard.into());
-            fields.insert("containment".to_owned(), containment.into());
+            fields["similarity"] = jaccard.into();
+            fields["containment"] = containment.into();
         }
         if let Some(&value) = self.values.get(index) {
-            fields.insert(self.measure.to_owned(), rounded(value).into());
+            fields[self.measure] = rounded(value).into();
         }
         // Payloads can be large, and a list of near-duplicates does not need them. Nor does it need the
         // sketches.
-        for name in ["payload", "payload_base64", "sketch", "shingles"] {
-            fields.remove(name);
+        if let Some(fields) = fields.as_object_mut() {
+            for name in ["payload", "payload_base64", "sketch", "shingles"] {
+                fields.remove(name);
+            }
         }
         fields
     }

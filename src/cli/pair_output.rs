@@ -20,7 +20,7 @@ use crate::files::{directory_of, ensure_named_as_plain, replace, sync_name};
 use crate::parquet::{KeyColumns, PairFile};
 use crate::plural::counted;
 use crate::{Error, FingerprintGroup, Pair, PairPosition};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// How and where pairs are written.
 #[derive(clap::Args)]
@@ -355,21 +355,22 @@ fn pair_object(pair: &Pair, has_groups: bool) -> Value {
     } else {
         document_object
     };
-    let mut object = Map::new();
-    object.insert("a".to_owned(), object_of(&pair.a));
-    object.insert("b".to_owned(), object_of(&pair.b));
-    object.insert("distance".to_owned(), pair.distance.into());
+    let mut object = json!({
+        "a": object_of(&pair.a),
+        "b": object_of(&pair.b),
+        "distance": pair.distance,
+    });
     if let Some(similarity) = pair.similarity {
-        object.insert("similarity".to_owned(), similarity.into());
+        object["similarity"] = similarity.into();
     }
-    Value::Object(object)
+    object
 }
 
 fn document_object(document: &FingerprintGroup) -> Value {
     let mut object = name_fields("key", &document.newest_key);
     let fingerprint = document.fingerprint.to_string();
-    object.insert("fingerprint".to_owned(), json!(fingerprint));
-    Value::Object(object)
+    object["fingerprint"] = fingerprint.into();
+    object
 }
 
 fn group_object(group: &FingerprintGroup) -> Value {

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::answer::{Answer, CommandResult, Failure, cannot_keep};
 use super::arguments::{NearArguments, Reading};
 use super::console::LongSearch;
-use super::output::{Output, name_fields};
+use super::output::{Output, add_name};
 use super::output_files::ensure_replaceable;
 use super::pair_output::{PairArguments, PairLines, Sides, Sink};
 use super::rejections;
@@ -193,8 +193,8 @@ impl Arguments {
             "scope": scope,
             "groups": self.groups,
         });
-        if let (Some(with), Some(fields)) = (&self.with, wanted.as_object_mut()) {
-            fields.extend(name_fields("with", with.as_os_str().as_encoded_bytes()));
+        if let Some(with) = &self.with {
+            add_name(&mut wanted, "with", with.as_os_str().as_encoded_bytes());
         }
         wanted
     }

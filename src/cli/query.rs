@@ -626,7 +626,7 @@ impl QueryDocument {
         let mut object = key_fields(self.key.as_deref());
         add_fingerprint(&mut object, self.fingerprint);
         list.add_fields(&mut object);
-        Value::Object(object)
+        object
     }
 
     fn name(&self) -> String {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::console::Console;
 use super::escaping::printable;
-use super::output::{Output, name_fields};
+use super::output::{Output, add_name};
 
 /// How many of a kind are shown.
 const MOST_SHOWN: u64 = 5;
@@ -184,12 +184,8 @@ pub(super) fn object(rejected: &Rejected) -> Value {
         "kind": rejected.reason.kind(),
         "line": rejected.line,
     });
-    if let Some(fields) = object.as_object_mut() {
-        fields.extend(name_fields(
-            "source",
-            rejected.path.as_os_str().as_encoded_bytes(),
-        ));
-    }
+    let source = rejected.path.as_os_str().as_encoded_bytes();
+    add_name(&mut object, "source", source);
     match rejected.offset {
         Some(Offset::Stored(bytes)) => object["offset"] = bytes.into(),
         Some(Offset::Unpacked(bytes)) => object["unpacked_offset"] = bytes.into(),

@@ -133,9 +133,9 @@ impl Overview {
             for group in &largest.groups {
                 let mut fields = key_fields(Some(&group.newest_key));
                 let fingerprint = group.fingerprint.to_string();
-                fields.insert("fingerprint".to_owned(), fingerprint.into());
-                fields.insert("documents".to_owned(), group.documents.into());
-                groups.push(Value::Object(fields));
+                fields["fingerprint"] = fingerprint.into();
+                fields["documents"] = group.documents.into();
+                groups.push(fields);
             }
         }
         object["largest_groups"] = groups.into();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::findings::{Section, bits_text};
 use super::parts::{Part, Table};
@@ -139,7 +139,7 @@ fn similarity_text(similarity: f64) -> String {
 }
 
 impl Section for Choices {
-    fn add_fields(&self, object: &mut Map<String, Value>) {
+    fn add_fields(&self, object: &mut Value) {
         let mut choices = Vec::new();
         for count in &self.counts {
             choices.push(json!({
@@ -149,7 +149,7 @@ impl Section for Choices {
                 "pairs": count.pairs,
             }));
         }
-        object.insert("choices".to_owned(), choices.into());
+        object["choices"] = choices.into();
     }
 
     fn parts(&self) -> Vec<Part> {

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::choices::Choices;
 use super::differences::Differences;
 use super::parts::{OnPaper, Part, Table, page_of, text_of};
 use crate::cli::escaping::printable;
-use crate::cli::output::name_fields;
+use crate::cli::output::add_name;
 use crate::cli::units::told_count;
 use crate::dedup::ListedRecord;
 use crate::plural::counted;
@@ -26,7 +26,7 @@ const LONGEST_OF_PAIR: usize = 160;
 /// A section of a report.
 pub(super) trait Section {
     /// Adds its fields to the object of the report.
-    fn add_fields(&self, object: &mut Map<String, Value>);
+    fn add_fields(&self, object: &mut Value);
 
     /// Its parts, the same for every form but JSON.
     fn parts(&self) -> Vec<Part>;
@@ -48,15 +48,13 @@ pub(in crate::cli) struct Findings {
 
 impl Findings {
     pub(super) fn to_json(&self) -> Value {
-        let mut object = Map::new();
-        object.insert("title".to_owned(), self.title.clone().into());
-        object.insert("lead".to_owned(), self.lead.clone().into());
+        let mut object = json!({ "title": self.title, "lead": self.lead });
         self.facts.add_fields(&mut object);
         for section in self.sections.iter().chain(&self.upkeep) {
             section.add_fields(&mut object);
         }
-        object.insert("remarks".to_owned(), self.remarks.clone().into());
-        Value::Object(object)
+        object["remarks"] = self.remarks.clone().into();
+        object
     }
 
     /// The report as text, without the last line break.
@@ -153,9 +151,9 @@ impl Facts {
 }
 
 impl Section for Facts {
-    fn add_fields(&self, object: &mut Map<String, Value>) {
+    fn add_fields(&self, object: &mut Value) {
         for fact in &self.0 {
-            object.insert(fact.field.to_owned(), fact.value.clone());
+            object[fact.field] = fact.value.clone();
         }
     }
 
@@ -222,7 +220,7 @@ impl Distances {
 }
 
 impl Section for Distances {
-    fn add_fields(&self, object: &mut Map<String, Value>) {
+    fn add_fields(&self, object: &mut Value) {
         let mut distances = Vec::new();
         for (distance, count) in self.counts.iter().enumerate() {
             let mut fields = json!({"distance": distance, "pairs": count});
@@ -231,9 +229,9 @@ impl Section for Distances {
             }
             distances.push(fields);
         }
-        object.insert("distances".to_owned(), distances.into());
+        object["distances"] = distances.into();
         if let Some(by_chance) = self.by_chance {
-            object.insert("pairs_by_chance".to_owned(), by_chance.into());
+            object["pairs_by_chance"] = by_chance.into();
         }
     }
 
@@ -402,10 +400,10 @@ impl Clusters {
 }
 
 impl Section for Clusters {
-    fn add_fields(&self, object: &mut Map<String, Value>) {
-        object.insert("cluster_sizes".to_owned(), json!(self.sizes()));
+    fn add_fields(&self, object: &mut Value) {
+        object["cluster_sizes"] = json!(self.sizes());
         let largest = self.largest.iter().map(LargeCluster::to_json);
-        object.insert("largest_clusters".to_owned(), largest.collect());
+        object["largest_clusters"] = largest.collect();
     }
 
     fn parts(&self) -> Vec<Part> {
@@ -420,8 +418,8 @@ impl LargeCluster {
         let mut others = Vec::new();
         for (name, distance) in &self.others {
             let mut fields = fields_of(name);
-            fields.insert("distance".to_owned(), (*distance).into());
-            others.push(Value::Object(fields));
+            fields["distance"] = (*distance).into();
+            others.push(fields);
         }
         json!({
             "documents": self.documents,
@@ -455,14 +453,14 @@ impl LargeCluster {
 }
 
 /// The name of a document: its key, and the place of its record.
-fn fields_of(name: &ListedRecord) -> Map<String, Value> {
-    let mut fields = Map::new();
+fn fields_of(name: &ListedRecord) -> Value {
+    let mut fields = json!({});
     if let Some((input, number)) = &name.place {
-        fields.extend(name_fields("input", input));
-        fields.insert("number".to_owned(), (*number).into());
+        add_name(&mut fields, "input", input);
+        fields["number"] = (*number).into();
     }
     if let Some(key) = &name.key {
-        fields.extend(name_fields("key", key));
+        add_name(&mut fields, "key", key);
     }
     fields
 }
@@ -523,9 +521,9 @@ impl Samples {
 }
 
 impl Section for Samples {
-    fn add_fields(&self, object: &mut Map<String, Value>) {
+    fn add_fields(&self, object: &mut Value) {
         let samples = self.0.iter().map(Sample::to_json);
-        object.insert("samples".to_owned(), samples.collect());
+        object["samples"] = samples.collect();
     }
 
     fn parts(&self) -> Vec<Part> {

@@ -9,7 +9,7 @@ use crate::{
     PairEvent, Query, Snapshot,
 };
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::choices::Choices;
 use super::findings::{Clusters, Distances, Facts, Findings, Samples, Section, bits_text, lead_of};
@@ -492,7 +492,7 @@ impl Spread {
 }
 
 impl Section for Spread {
-    fn add_fields(&self, object: &mut Map<String, Value>) {
+    fn add_fields(&self, object: &mut Value) {
         let mut fullest = Vec::new();
         for prefix in &self.fullest {
             fullest.push(json!({
@@ -509,7 +509,7 @@ impl Section for Spread {
             "tables": self.tables,
             "fullest_prefixes": fullest,
         });
-        object.insert("spread".to_owned(), spread);
+        object["spread"] = spread;
     }
 
     fn parts(&self) -> Vec<Part> {
