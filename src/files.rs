@@ -77,7 +77,6 @@ pub(crate) fn sync_name(path: &Path) -> Result<()> {
     sync_directory(directory_of(path)?).map_err(Error::io(path))
 }
 
-/// Makes a directory, durably.
 #[cfg(feature = "ingest")]
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     ask("make a directory")?;
@@ -192,7 +191,6 @@ pub(crate) fn ensure_nothing_at(path: &Path) -> Result<()> {
     }
 }
 
-/// Whether the name of a file says that it is packed.
 #[cfg(feature = "ingest")]
 pub(crate) fn is_named_as_packed(path: &Path) -> bool {
     has_extension(path, &["gz", "zst"])
@@ -248,7 +246,6 @@ pub(crate) fn leads_nowhere(path: &Path) -> Option<Error> {
     (!path.exists()).then(|| Error::io(path)(source))
 }
 
-/// The number of free bytes on the disk of a directory.
 pub(crate) fn available_bytes(directory: &Path) -> io::Result<u64> {
     fs4::available_space(directory)
 }
@@ -574,14 +571,12 @@ fn take_name_back(file: &File, path: &Path) {
     }
 }
 
-/// Temporary names.
 fn names() -> tempfile::Builder<'static, 'static> {
     let mut names = tempfile::Builder::new();
     names.prefix(".simdb-").suffix(".tmp");
     names
 }
 
-/// Temporary names of files that are made with a mode.
 #[cfg(unix)]
 fn names_of_mode(mode: u32) -> tempfile::Builder<'static, 'static> {
     use std::os::unix::fs::PermissionsExt;

@@ -28,18 +28,15 @@ use crate::planted::planted;
 pub(crate) struct Process(u64);
 
 impl Process {
-    /// This process.
     pub(crate) fn here() -> Self {
         Self(number())
     }
 
-    /// Whether this is the process.
     #[inline]
     pub(crate) fn is_here(self) -> bool {
         is(self.0)
     }
 
-    /// Refuses to go on in another process.
     #[inline]
     pub(crate) fn ensure_here(self) -> Result<()> {
         if self.is_here() || planted("a forked process goes on") {
@@ -184,7 +181,6 @@ impl<T> OfProcess<T> {
         }
     }
 
-    /// The process that made it.
     pub(crate) fn process(&self) -> Process {
         self.process
     }
@@ -248,7 +244,6 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
         }
     }
 
-    /// That of this process.
     pub(crate) fn get(&self) -> &'static T {
         let newest = self.newest.load(Ordering::Acquire);
         // SAFETY: it is null, or what `begin` made, which is never freed.

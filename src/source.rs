@@ -102,7 +102,6 @@ impl Source {
         }
     }
 
-    /// Checks that it can be stored.
     pub(crate) fn validate(&self) -> Result<()> {
         let max_bytes = Self::MAX_NAME_BYTES;
         match self.name.len() {
@@ -215,7 +214,6 @@ impl Reached {
         self.ended
     }
 
-    /// The memory that it takes, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.name.len()
     }
@@ -367,7 +365,6 @@ impl Numbers {
         &self.0
     }
 
-    /// The range that has this number.
     pub(crate) fn range_of(&self, number: u64) -> Option<&Range<u64>> {
         let after = self.0.partition_point(|range| range.start <= number);
         self.0[..after]
@@ -425,12 +422,10 @@ impl Numbers {
 
 #[cfg(feature = "ingest")]
 impl Numbers {
-    /// How many there are.
     pub(crate) fn count(&self) -> u64 {
         self.before(u64::MAX)
     }
 
-    /// The most ranges.
     const MOST: usize = 4096;
 
     /// Adds a range. If there are too many, the shortest but the last is left out, since no gap may be taken in: others

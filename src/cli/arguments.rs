@@ -43,7 +43,6 @@ pub(super) struct NearArguments {
 }
 
 impl BoundArguments {
-    /// Whether any of these arguments is given.
     pub(super) fn is_given(&self) -> bool {
         self.max_distance.is_some() || self.min_similarity.is_some()
     }
@@ -191,7 +190,6 @@ impl Reading {
         Ok(())
     }
 
-    /// What gets a fingerprint of its own.
     pub(super) fn unit(&self) -> Unit {
         self.unit
     }

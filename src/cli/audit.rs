@@ -102,15 +102,13 @@ impl Arguments {
         if !self.survivor.is_empty() {
             audit = audit.survivor(self.survivor.iter().copied());
         }
-        audit = audit
+        audit
             .given(self.inputs_in.as_ref(), Audit::inputs_in)
             .given(self.database.as_ref(), Audit::database)
             .given(self.scheme, Audit::scheme)
-            .given(self.sketch, Audit::sketch_size);
-        audit
+            .given(self.sketch, Audit::sketch_size)
     }
 
-    /// What was found, as a page of text.
     fn page(&self, report: &AuditReport) -> String {
         let paths = self.clean.iter().chain([&self.removed]);
         let mut paths = paths.map(|path| printable(path.as_os_str().as_encoded_bytes()));
@@ -136,7 +134,6 @@ impl Arguments {
         lines.join("\n")
     }
 
-    /// What was found, as an object.
     fn object(&self, report: &AuditReport) -> Value {
         let clean: Vec<Value> = self
             .clean
@@ -175,7 +172,6 @@ impl Arguments {
     }
 }
 
-/// Says of the kept records what was found.
 fn add_kept(report: &AuditReport, lines: &mut Vec<String>) {
     let kept = report.kept;
     let found = match report.near_pairs {
@@ -206,7 +202,6 @@ fn add_kept(report: &AuditReport, lines: &mut Vec<String>) {
     }
 }
 
-/// Says of the removed records what was found.
 fn add_removed(report: &AuditReport, lines: &mut Vec<String>) {
     let removed = report.removed;
     let checked = removed - report.unchecked;
@@ -312,7 +307,6 @@ fn nearness(distance: u32, similarity: Option<f64>) -> String {
     }
 }
 
-/// What is wrong with a removed record.
 fn fault_line(fault: &AuditFault) -> String {
     let told = &fault.told;
     let record = place(&told.record);

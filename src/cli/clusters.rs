@@ -97,7 +97,6 @@ impl Verb for Arguments {
         self.pairs.then(|| self.cluster_pairs(output))
     }
 
-    /// The names of the columns.
     fn heading(&self) -> Option<&'static str> {
         Some(match self.summary {
             true => "cluster\tsurvivor\tdocuments\tgreatest distance",
@@ -107,7 +106,6 @@ impl Verb for Arguments {
 }
 
 impl ClusterArguments {
-    /// The clusters of near documents.
     pub(super) fn clustering(&self, near: impl Into<Near>) -> Clustering {
         let clustering = Clustering::new().near(near).connected(self.connected);
         if self.survivor.is_empty() {
@@ -121,7 +119,6 @@ impl ClusterArguments {
         self.connected
     }
 
-    /// Whether any of these arguments is given.
     pub(super) fn is_given(&self) -> bool {
         self.connected || !self.survivor.is_empty()
     }

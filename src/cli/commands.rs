@@ -29,7 +29,6 @@ use crate::Error;
 pub(super) trait Command {
     fn run(&self, output: &mut Output) -> CommandResult;
 
-    /// The database that it is about, as it was given.
     fn database(&self) -> Option<&Path> {
         None
     }
@@ -253,7 +252,6 @@ struct CompletionArguments {
 struct ManualArguments {}
 
 impl Command for CompletionArguments {
-    /// Prints what a shell needs to complete commands and options.
     fn run(&self, output: &mut Output) -> CommandResult {
         let mut script = Vec::new();
         generate(self.shell, &mut program(), "simdb", &mut script);

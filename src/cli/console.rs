@@ -35,10 +35,8 @@ pub(super) trait Terminal: Send + Sync {
     /// where that is not known. `bytes` may have more to say behind it, as `bytes, 7 documents`.
     fn show(&self, done: u64, all: Option<u64>, what: &str);
 
-    /// Shows no progress any more.
     fn hide(&self);
 
-    /// Whether nobody wants the work to go on.
     fn is_ended(&self) -> bool;
 
     /// Standard input. `None` if it is that of the process.
@@ -85,7 +83,6 @@ impl Console {
         self.directory.is_some()
     }
 
-    /// Refuses to go on if nobody wants it.
     pub(super) fn ensure_wanted(&self) -> Result<(), Error> {
         if self.is_ended() {
             Err(Error::Interrupted)
@@ -128,13 +125,9 @@ impl Console {
     /// terminal or a device.
     pub(super) fn ensure_has_end(&self, path: &Path) -> Result<(), Error> {
         if self.is_of_client() && path != "-" && is_no_file(&self.place_of(path)) {
-            return Err(Error::Input {
-                source_name: path.display().to_string(),
-                line: None,
-                reason: "is no file, and the process that has the database open reads files only: give a file, or `-` \
-                         and standard input"
-                    .to_owned(),
-            });
+            let reason = "is no file, and the process that has the database open reads files only: give a file, or \
+                          `-` and standard input";
+            return Err(refused(path, reason));
         }
         Ok(())
     }
@@ -142,13 +135,9 @@ impl Console {
     /// Refuses an output of a client that another process means something else by.
     pub(super) fn ensure_shared(&self, path: &Path) -> Result<(), Error> {
         if self.is_of_client() && is_of_process(path) {
-            return Err(Error::Input {
-                source_name: path.display().to_string(),
-                line: None,
-                reason: "only this process has it, and another process has the database open and writes the output: \
-                         give a file"
-                    .to_owned(),
-            });
+            let reason = "only this process has it, and another process has the database open and writes the output: \
+                          give a file";
+            return Err(refused(path, reason));
         }
         Ok(())
     }
@@ -165,6 +154,14 @@ impl Console {
             is_shown: !self.quiet,
             what: what.into(),
         }
+    }
+}
+
+fn refused(path: &Path, reason: &str) -> Error {
+    Error::Input {
+        source_name: path.display().to_string(),
+        line: None,
+        reason: reason.to_owned(),
     }
 }
 
@@ -247,12 +244,10 @@ impl LongSearch {
         }
     }
 
-    /// Lets the search go on when nobody reads what it prints.
     pub(super) fn go_on_unread(&mut self) {
         self.goes_on_unread = true;
     }
 
-    /// Shows how far the search is.
     pub(super) fn update(&mut self, done: u64, all: Option<u64>) {
         self.was_ended |= self.progress.update(done, all).is_break();
     }

@@ -138,7 +138,6 @@ fn warm(database: &Database, is_ending: &AtomicBool) {
 }
 
 impl ServeArguments {
-    /// Serves until it is to end.
     fn serve(&self, database: &Database, output: &Output) -> Result<(), Error> {
         let mut has_said = false;
         database.serve_until(|server| {

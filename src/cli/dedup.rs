@@ -116,7 +116,6 @@ impl Command for Arguments {
     }
 }
 
-/// Prints the groups of near-duplicates.
 fn list(dedup: &Dedup, mut report: DedupReport, output: &mut Output) -> CommandResult {
     let mut groups = 0u64;
     let mut listed = 0u64;
@@ -255,13 +254,11 @@ impl Arguments {
                     .into_bytes())
             });
         }
-        dedup = dedup
-            .given(self.scheme, Dedup::scheme)
-            .given(self.sketch, Dedup::sketch_size);
         dedup
+            .given(self.scheme, Dedup::scheme)
+            .given(self.sketch, Dedup::sketch_size)
     }
 
-    /// What the report is about.
     fn title(&self) -> String {
         let mut title = "simdb dedup of ".to_owned();
         if let Some(first) = self.inputs.first() {
@@ -366,7 +363,6 @@ impl Steps {
         }
     }
 
-    /// Shows none any more.
     fn hide(&mut self) {
         self.step = None;
     }

@@ -165,7 +165,6 @@ fn print_stored_keys(keys: &[OsString], database: &Database, output: &mut Output
     Ok(Answer::yes_if(all_are_there))
 }
 
-/// Prints the key of a document that would be deleted.
 fn print_would_delete(output: &mut Output, key: &[u8]) {
     let mut object = key_fields(Some(key));
     object["would_delete"] = true.into();

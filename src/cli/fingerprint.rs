@@ -84,7 +84,6 @@ impl Command for Arguments {
 }
 
 impl Command for DistanceArguments {
-    /// Prints the distance of two fingerprints.
     fn run(&self, output: &mut Output) -> CommandResult {
         let distance = self.a.distance(self.b);
         output.print_record(&json!({"distance": distance}), &distance.to_string());

@@ -225,7 +225,6 @@ impl<'o> IngestReport<'o> {
     }
 }
 
-/// A path in a message.
 fn path_text(path: &Path) -> Cow<'_, str> {
     printable(path.as_os_str().as_encoded_bytes())
 }
@@ -362,7 +361,6 @@ fn totals_line(totals: &Totals, unit: Unit) -> String {
     format!("{documents}{units}: {}", parts.join(", "))
 }
 
-/// Prints what was done.
 pub(super) fn print_ingested(
     output: &mut Output,
     ingested: &Ingested,
@@ -379,7 +377,6 @@ pub(super) fn print_ingested(
 const GROUPS: usize = 5;
 const MOST_READ: u64 = 1 << 22;
 
-/// Prints the fingerprints that most documents have.
 pub(super) fn print_largest_groups(
     output: &mut Output,
     database: &Database,

@@ -62,7 +62,6 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// The console, for messages and progress.
     pub(super) fn console(&self) -> &Console {
         &self.console
     }
@@ -85,7 +84,6 @@ impl Output {
         self.console.remark(message);
     }
 
-    /// Whether JSON was asked for.
     pub(super) fn is_json(&self) -> bool {
         self.json
     }
@@ -125,7 +123,6 @@ impl Output {
         self.waiting.push(b'\n');
     }
 
-    /// Prints several lines.
     pub(super) fn print_lines(&mut self, text: &str) {
         self.print_text(&harmless(text, &['\t', '\n']));
         self.waiting.push(b'\n');

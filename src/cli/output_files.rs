@@ -28,7 +28,6 @@ pub(super) struct StandingFile {
 }
 
 impl StandingFile {
-    /// Refuses what is no file.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         if !path.is_file() {
             return Err(already_exists(path));
@@ -233,7 +232,6 @@ pub(super) fn is_below(file: &Path, directory: &Path) -> bool {
 // A small file that a command writes at its end: whole, or not at all. Whether it can be written is known before the
 // work.
 
-/// The file.
 pub(super) struct WholeFile {
     /// What it is, for messages.
     what: &'static str,

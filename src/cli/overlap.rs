@@ -59,7 +59,6 @@ pub(super) struct Arguments {
     list_units: bool,
 }
 
-/// A document that is asked about.
 struct Asked {
     key: Option<Vec<u8>>,
     text: String,
@@ -105,7 +104,6 @@ fn has_units(snapshot: &Snapshot) -> Result<bool, Failure> {
     Ok(sample.is_empty() || sample.iter().any(|document| is_unit(document.key())))
 }
 
-/// What the texts are asked of.
 struct Asking<'a> {
     arguments: &'a Arguments,
     snapshot: Snapshot,
@@ -338,7 +336,6 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// A day, in UTC.
 fn date(seconds: i64) -> String {
     match Timestamp::from_second(seconds) {
         Ok(time) => time.to_zoned(TimeZone::UTC).date().to_string(),

@@ -46,7 +46,6 @@ pub(super) struct PairArguments {
 }
 
 impl PairArguments {
-    /// Whether lines go to standard output.
     pub(super) fn prints_lines(&self) -> bool {
         let is_screen = match &self.output {
             Some(path) => path.as_os_str() == "-",
@@ -134,7 +133,6 @@ enum PairFormat {
     Parquet,
 }
 
-/// What the pairs are of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sides {
     /// One database.
@@ -162,7 +160,6 @@ pub(super) trait Sink {
         self.take(output)
     }
 
-    /// Takes what was printed.
     fn take(&mut self, output: &mut Output) -> Result<(), Failure> {
         _ = output;
         Ok(())
@@ -191,7 +188,6 @@ pub(super) trait Sink {
     }
 }
 
-/// Standard output.
 struct Screen;
 
 impl Sink for Screen {
@@ -301,7 +297,6 @@ fn with_advice(error: Error) -> Error {
     }
 }
 
-/// How pairs are put into words.
 #[derive(Clone, Copy)]
 pub(super) struct PairLines {
     pub(super) has_groups: bool,

@@ -163,7 +163,6 @@ impl Verb for Arguments {
         true
     }
 
-    /// The other side.
     fn inputs(&self) -> Vec<&Path> {
         self.with.as_deref().into_iter().collect()
     }
@@ -244,7 +243,6 @@ impl PairPrinter<'_> {
         }
     }
 
-    /// Whether the search should go on.
     fn flow(&mut self, output: &mut Output) -> ControlFlow<()> {
         match self.sink.is_screen() {
             true => self.search.flow(output),

@@ -159,7 +159,6 @@ impl Arguments {
     }
 }
 
-/// Prints a job in SQL.
 fn emit(arguments: &Arguments, dialect: SqlDialect, output: &mut Output) -> CommandResult {
     if output.is_json() {
         return Err("--emit prints SQL, so it cannot be used with --json".into());

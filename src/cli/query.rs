@@ -200,7 +200,6 @@ impl Arguments {
         })
     }
 
-    /// Whether matches are counted and not listed.
     fn only_counts(&self) -> bool {
         self.limit == 0
     }
@@ -245,7 +244,6 @@ struct QuerySession<'a> {
 }
 
 impl<'a> QuerySession<'a> {
-    /// Reads the file with the texts, if there is one.
     fn new(
         arguments: &'a Arguments,
         database: &'a Database,

@@ -15,10 +15,8 @@ use super::console::Console;
 use super::escaping::printable;
 use super::output::{Output, add_name};
 
-/// How many of a kind are shown.
 const MOST_SHOWN: u64 = 5;
 
-/// The rejected records of a command.
 pub(super) struct Rejections {
     console: Console,
     kinds: HashMap<&'static str, Kind>,
@@ -74,7 +72,6 @@ impl Rejections {
         writeln!(file, "{line}").map_err(Error::io(path))
     }
 
-    /// Writes out what is to go to the file.
     pub(super) fn flush(&mut self) -> Result<(), Error> {
         match &mut self.file {
             Some((path, file)) => file.flush().map_err(Error::io(path)),
@@ -176,7 +173,6 @@ pub(super) fn message(rejected: &Rejected) -> String {
     }
 }
 
-/// A rejected record as a JSON object.
 pub(super) fn object(rejected: &Rejected) -> Value {
     let mut object = json!({
         "key": null,

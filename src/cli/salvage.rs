@@ -64,7 +64,6 @@ struct Settings {
 }
 
 impl Settings {
-    /// The settings, if they are given.
     fn options(&self) -> Option<CreateOptions> {
         Some(
             CreateOptions::new()

@@ -82,7 +82,6 @@ fn print(database: &Database, is_verbose: bool, output: &mut Output) -> CommandR
     Ok(Answer::Yes)
 }
 
-/// The most groups and prefixes that are listed.
 const MOST_LISTED: usize = 3;
 /// The postings that are read for the groups, at most. With more only the large groups are found.
 const MOST_READ: u64 = 1 << 18;
@@ -587,7 +586,6 @@ impl TopArguments {
     }
 }
 
-/// Whether a process has the database open and answers for it.
 #[cfg(unix)]
 fn is_answered(database: &LiveDatabase) -> Result<bool, Failure> {
     match database.path.exists() {

@@ -67,7 +67,6 @@ const NOT_BUILT: &str =
     "ended before it was done: no database was made; the same command begins anew";
 
 impl Command for ImportArguments {
-    /// Stores the documents of Parquet files.
     fn run(&self, output: &mut Output) -> CommandResult {
         let import = Import::open(&self.inputs)?;
         let database = match self.database.symlink_metadata() {
@@ -95,7 +94,6 @@ impl Command for ImportArguments {
 }
 
 impl Verb for ExportArguments {
-    /// Writes all documents to a Parquet file.
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         let snapshot = database.snapshot()?;
         let to = output.console().place_of(&self.to);

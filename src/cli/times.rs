@@ -52,7 +52,6 @@ pub(super) fn in_zone_of_client<T>(
     Ok(done)
 }
 
-/// Parses a time to Unix seconds.
 pub(super) fn time(text: &str) -> Result<i64, String> {
     let here = Here {
         clock: SystemTime::now(),
@@ -180,7 +179,6 @@ fn moment(text: &str, here: &Here) -> Result<Option<Timestamp>, String> {
     Ok(midnight.and_then(|date| timestamp(date.into(), here)))
 }
 
-/// A time in the local zone.
 fn timestamp(local: DateTime, here: &Here) -> Option<Timestamp> {
     Some(local.to_zoned(here.zone.clone()).ok()?.timestamp())
 }

@@ -27,7 +27,6 @@ use crate::{Database, Error, OpenOptions};
 
 /// A verb, which is its arguments. Among them is its database, which the table of the verbs finds.
 pub(super) trait Verb {
-    /// What the database is opened for.
     fn opening(&self) -> Opening {
         Opening::Read
     }
@@ -67,7 +66,6 @@ pub(super) trait Verb {
         None
     }
 
-    /// The answer if the database cannot be opened.
     fn cannot_open(&self, error: Error, output: &mut Output) -> CommandResult {
         _ = output;
         Err(error.into())
@@ -276,13 +274,11 @@ fn warn_of_order(verb: &dyn Verb, error: &Error, output: &Output) {
     }
 }
 
-/// What a database is opened for.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Opening {
     /// To read it. Several commands that read can run at once, and the permission to read is enough. If the engine has
     /// to recover the file first, the file is opened for writing.
     Read,
-    /// To read and write it.
     Write,
     /// To check it. If it may only be read, it is opened to read. Then the checksums of the pages are not verified.
     Check,

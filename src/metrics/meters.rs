@@ -84,7 +84,6 @@ impl Meters {
         self.times[timed as usize].record(times);
     }
 
-    /// Counts the verdicts of a transaction that was committed.
     pub(crate) fn add_verdicts(&self, verdicts: &Verdicts) {
         self.add(Count::Inserted, verdicts.inserted);
         self.add(Count::InsertedDuplicates, verdicts.inserted_duplicates);

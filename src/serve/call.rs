@@ -17,7 +17,6 @@ use crate::unix_seconds::UnixSeconds;
 /// The version of the calls and of their answers.
 pub(crate) const VERSION: u32 = 1;
 
-/// What is asked for.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Call {
     Add(Document, Policy),
@@ -57,7 +56,6 @@ impl From<Error> for Refusal {
     }
 }
 
-/// The words for the kinds of errors.
 const CODES: [(ErrorKind, &str); 15] = [
     (ErrorKind::Input, "INPUT"),
     (ErrorKind::NotFound, "NOTFOUND"),
@@ -146,7 +144,6 @@ impl Word {
     }
 }
 
-/// The arguments that are not read yet.
 pub(super) struct Arguments<'a> {
     rest: &'a [&'a [u8]],
 }
@@ -315,7 +312,6 @@ fn query(rest: &mut Arguments<'_>) -> Result<Call, Refusal> {
     Ok(Call::Query(query.near(near)))
 }
 
-/// The options that say what is near.
 pub(super) fn near_option(
     near: Near,
     option: &str,

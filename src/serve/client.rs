@@ -541,7 +541,6 @@ impl State {
         self.lost += 1;
     }
 
-    /// Leaves nothing of a connection.
     fn clear(&mut self) {
         self.stream = None;
         self.outgoing.clear();
@@ -550,7 +549,6 @@ impl State {
         self.scan = AnswerScan::default();
     }
 
-    /// Answers everybody by an error.
     fn fail(&mut self, error: &Error) {
         self.lose();
         self.lost = 0;

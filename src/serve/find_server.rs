@@ -107,7 +107,6 @@ impl ClientOptions {
         self
     }
 
-    /// Whether whoever waits is to stop.
     pub(super) fn is_to_stop(&self) -> bool {
         self.stop.as_ref().is_some_and(|stop| stop())
     }
@@ -137,7 +136,6 @@ pub(super) fn find_server(
     }
 }
 
-/// Why there is no connection.
 pub(super) enum Unserved {
     /// It may be otherwise soon.
     ForNow(String),
@@ -325,7 +323,6 @@ impl Started {
         Ok(started.reason())
     }
 
-    /// Why nobody serves yet.
     fn reason(&self) -> String {
         match self.said_before.trim_end() {
             "" => "the process that was started does not serve it yet".to_owned(),

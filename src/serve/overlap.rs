@@ -17,7 +17,6 @@ const UNITS: [(Unit, &str); 3] = [
     (Unit::Document, "document"),
 ];
 
-/// Reads a request.
 pub(super) fn read_call(rest: &mut Arguments<'_>) -> Result<Call, Refusal> {
     let text = rest.text("text")?.to_owned();
     let mut query = OverlapQuery::new();
@@ -66,7 +65,6 @@ pub(super) fn overlap_request(text: &str, query: &OverlapQuery) -> Result<Vec<u8
     request.finish()
 }
 
-/// Writes an answer.
 pub(super) fn write_overlap(overlap: &Overlap, answers: &mut Answers) {
     answers.map(8);
     let numbers = [
@@ -141,7 +139,6 @@ fn write_pair(pair: Option<[u32; 2]>, answers: &mut Answers) {
     }
 }
 
-/// Reads an answer.
 pub(super) fn read_overlap(value: &Value<'_>) -> Result<Overlap, String> {
     let fields = Fields::of(value)?;
     let mut overlap = Overlap {

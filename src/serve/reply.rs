@@ -80,7 +80,6 @@ impl Info {
     }
 }
 
-/// The fields of a document.
 const DOCUMENT_FIELDS: usize = 9;
 
 pub(crate) fn write_document(document: Option<&Document>, answers: &mut Answers) {
@@ -209,7 +208,6 @@ impl<'a> Fields<'a> {
         number.ok_or_else(|| format!("'{name}' is no number that it can be"))
     }
 
-    /// A number with a fraction.
     pub(super) fn decimal(self, name: &str) -> Result<f64, String> {
         let number = self.text(name)?.parse().ok();
         number.ok_or_else(|| format!("'{name}' is no number"))

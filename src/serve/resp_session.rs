@@ -524,7 +524,6 @@ impl Outgoing {
         }
     }
 
-    /// Adds the answer to a submission.
     fn verdict(&mut self, verdict: Result<Verdict>) -> Result<(), Ended> {
         let before = self.answers.bytes().len();
         let written = verdict.and_then(|verdict| {
@@ -537,7 +536,6 @@ impl Outgoing {
         }
     }
 
-    /// Adds an answer that says what is wrong.
     fn error(&mut self, error: Error) -> Result<(), Ended> {
         let refusal = refusal_of(error)?;
         self.answers.error(refusal.code, &refusal.message);
@@ -560,7 +558,6 @@ impl Outgoing {
         }
     }
 
-    /// The number of bytes that are still to be sent.
     fn unsent(&mut self) -> usize {
         self.answers.bytes().len() - self.sent
     }
@@ -584,7 +581,6 @@ struct LastAnswer {
     answering: Counted,
 }
 
-/// The answers, when they are given back.
 #[derive(Default)]
 struct Sent {
     outgoing: Mutex<Option<Result<Outgoing, Ended>>>,
@@ -628,12 +624,10 @@ impl Sent {
         self.given_back.notify_one();
     }
 
-    /// Whether the answers were given back.
     fn is_there(&self) -> bool {
         self.outgoing.lock().is_some()
     }
 
-    /// Waits until the answers are given back.
     fn wait(&self) -> Result<Outgoing, Ended> {
         let mut outgoing = self.outgoing.lock();
         loop {

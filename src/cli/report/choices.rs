@@ -45,7 +45,6 @@ impl Choices {
         pairs
     }
 
-    /// The counts of one similarity, by distance.
     fn of_similarity(&self, min_similarity: f64) -> impl Iterator<Item = &NearCount> {
         let counts = self.counts.iter();
         counts.filter(move |count| count.min_similarity == min_similarity)
@@ -204,7 +203,6 @@ const RIGHT: f64 = 98.5;
 /// The most distances that are written at the axis, and the most values.
 const MOST_TICKS: u64 = 9;
 const MOST_VALUES: u64 = 5;
-/// The looks of lines that page.css has.
 const LOOKS: usize = 7;
 
 impl Plot {
@@ -231,7 +229,6 @@ impl Plot {
         lengths.max().unwrap_or(1).max(2) as u64 - 1
     }
 
-    /// The values at the left.
     fn scale(&self, step: u64, top_value: u64) -> String {
         let widest = told_count(top_value).len();
         let width = (widest * 8 + 10).max(30);

@@ -31,7 +31,6 @@ pub(super) enum Piece {
     More(usize),
 }
 
-/// How two texts differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Differences {
     /// Where they differ, with some words before and after. Empty if they have the same words.
@@ -42,7 +41,6 @@ pub(super) struct Differences {
 
 /// The words that are shown before and after a difference.
 const CONTEXT: usize = 6;
-/// The places that are shown.
 const MOST_PLACES: usize = 12;
 /// The words that are shown of one place.
 const MOST_WORDS: usize = 30;
@@ -111,7 +109,6 @@ impl Differences {
         }
     }
 
-    /// Adds words that only one of the texts has.
     fn add(&mut self, words: &Words<'_>, range: Range<usize>, piece: fn(String) -> Piece) {
         let shown = range.start..range.end.min(range.start + MOST_WORDS);
         if !shown.is_empty() {

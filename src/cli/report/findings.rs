@@ -15,7 +15,6 @@ use crate::cli::units::told_count;
 use crate::dedup::ListedRecord;
 use crate::plural::counted;
 
-/// The clusters that are listed.
 const MOST_CLUSTERS: usize = 10;
 /// The documents that are listed of each, beside the survivor.
 const MOST_OTHERS: usize = 4;
@@ -23,7 +22,6 @@ const MOST_OTHERS: usize = 4;
 const LONGEST_IN_LIST: usize = 72;
 const LONGEST_OF_PAIR: usize = 160;
 
-/// A section of a report.
 pub(super) trait Section {
     /// Adds its fields to the object of the report.
     fn add_fields(&self, object: &mut Value);
@@ -32,7 +30,6 @@ pub(super) trait Section {
     fn parts(&self) -> Vec<Part>;
 }
 
-/// The contents of a report.
 pub(in crate::cli) struct Findings {
     pub(super) title: String,
     /// The sentence that a report is opened for, and those that explain it.
@@ -62,7 +59,6 @@ impl Findings {
         text_of(&self.title, self.parts())
     }
 
-    /// The report as a page of HTML.
     pub(in crate::cli) fn to_html(&self) -> String {
         page_of(&self.title, &self.parts())
     }
@@ -166,7 +162,6 @@ impl Section for Facts {
     }
 }
 
-/// How many pairs there are of each distance.
 pub(super) struct Distances {
     /// What is counted.
     what: &'static str,
@@ -181,7 +176,6 @@ pub(super) struct Distances {
 }
 
 impl Distances {
-    /// The counts by distance, from 0, of what is counted.
     pub(super) fn new(what: &'static str, counts: Vec<u64>) -> Self {
         Self {
             what,
@@ -283,7 +277,6 @@ struct SizeCount {
     documents: u64,
 }
 
-/// A cluster, with some of its documents.
 struct LargeCluster {
     documents: u64,
     /// The greatest distance of two of its documents. `None` if it was not computed.
@@ -294,7 +287,6 @@ struct LargeCluster {
 }
 
 impl Clusters {
-    /// Counts a cluster of so many documents.
     pub(super) fn count(&mut self, documents: u64) {
         let count = self.counts.entry(greatest_with(documents)).or_default();
         count.0 += 1;
@@ -657,7 +649,6 @@ fn shortened(name: &str, longest: usize) -> String {
     format!("{first}{GAP}{last}")
 }
 
-/// Whether a character stands between words.
 fn is_boundary(character: &str) -> bool {
     !character.contains(char::is_alphanumeric)
 }

@@ -6,7 +6,6 @@ use super::differences::Piece;
 use crate::cli::units::told_count;
 use crate::plural::counted;
 
-/// A part of a report.
 pub(super) enum Part {
     /// The sentence that a report is opened for.
     Lead(String),
@@ -236,7 +235,6 @@ fn gap_text(words: usize) -> String {
     }
 }
 
-/// The look of the page.
 const STYLE: &str = include_str!("page.css");
 
 /// A report as a page. It has no scripts, and loads nothing.
@@ -408,7 +406,6 @@ fn add_pair(page: &mut String, heading: &str, [first, second]: &[String; 2], pie
     add(page, "</section>");
 }
 
-/// A text as HTML shows it.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

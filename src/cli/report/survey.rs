@@ -20,7 +20,6 @@ use crate::cli::units::{told_bytes, told_count};
 use crate::dedup::ListedRecord;
 use crate::inspect::{FullPrefix, Statistics};
 
-/// A survey of a database.
 pub(super) struct Survey<'a> {
     snapshot: &'a Snapshot,
     stats: Statistics,
@@ -272,7 +271,6 @@ impl<'a> Survey<'a> {
         samples.add(names, *distance, similarity, is_near, texts);
     }
 
-    /// Up to two documents of a fingerprint.
     fn documents_of(&self, fingerprint: Fingerprint) -> Result<Vec<Document>, Error> {
         let query = Query::new(fingerprint)
             .near(Near::within(0).min_similarity(0.0))
@@ -314,7 +312,6 @@ fn add_totals(totals: &ClusterTotals, diameter: Option<u32>, facts: &mut Facts) 
     }
 }
 
-/// The name of a document of the database.
 fn named(key: &[u8]) -> ListedRecord {
     ListedRecord {
         key: Some(key.to_vec()),
@@ -352,7 +349,6 @@ fn draw(drawn: &mut Vec<Drawn>, most: usize, pair: Drawn) {
     }
 }
 
-/// The pairs within a distance that are expected among random fingerprints.
 fn pairs_by_chance(fingerprints: u64, max_distance: u32) -> f64 {
     let fingerprints = fingerprints as f64;
     let mut near = 0.0;
@@ -367,7 +363,6 @@ fn pairs_by_chance(fingerprints: u64, max_distance: u32) -> f64 {
 
 // How the fingerprints are spread over the prefixes of the tables, as some queries meet them.
 
-/// The prefixes that are listed.
 const MOST_PREFIXES: usize = 5;
 /// The queries that tell how the fingerprints are spread.
 const QUERIES: usize = 100;
@@ -452,7 +447,6 @@ impl Spread {
         Ok(spread)
     }
 
-    /// What the numbers mean.
     fn sentence(&self) -> String {
         let Self {
             queries,
