@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
+#[cfg(feature = "ingest")]
+use super::call::overlap_request;
 use super::call::{add_request, expire_request, plain_request, query_request};
 use super::caller::{receive_some, send_more};
 use super::find_server::Started;
@@ -21,7 +23,7 @@ use super::find_server::{
     ClientOptions, LOOK, PAUSE, Unserved, find_server, find_server_once, is_anybody_there,
 };
 #[cfg(feature = "ingest")]
-use super::overlap::{overlap_request, read_overlap};
+use super::reply::read_overlap;
 use super::reply::{Info, read_document, read_matches, read_number, read_verdict, refused};
 use super::resp::{AnswerScan, Value};
 use super::socket::wait_for;

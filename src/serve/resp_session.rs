@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use super::call::{Call, Refusal, Word};
 use super::caller::{LONGEST_UNREAD, receive_some, send_more};
 #[cfg(feature = "ingest")]
-use super::overlap::write_overlap;
+use super::reply::write_overlap;
 use super::reply::{Info, write_document, write_matches, write_verdict};
 use super::resp::{Answers, RespVersion, find_request};
 use super::server::{Counted, Sessions};
