@@ -20,9 +20,8 @@ pub(super) trait Terminal: Send + Sync {
     fn write(&self, bytes: &[u8]) -> io::Result<()>;
 
     /// Writes a line before the first output, if that goes to a terminal.
-    fn head(&self, line: &'static str) {
+    fn head(&self, _: &'static str) {
         // Only the process of the user has a terminal.
-        _ = line;
     }
 
     /// Waits until what was written has got to where standard output goes. An error if it may not have got there.

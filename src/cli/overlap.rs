@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::ingest::{Record, Records, Rejected};
 use crate::plural::counted;
 use crate::{
-    Database, FirstMatch, Near, Overlap, OverlapDocument, OverlapQuery, OverlapUnit, Snapshot, Unit,
+    Database, Document, FirstMatch, Near, Overlap, OverlapDocument, OverlapQuery, OverlapUnit,
+    Snapshot, Unit,
 };
 use clap::ArgAction;
 use jiff::Timestamp;
@@ -100,8 +101,8 @@ fn has_units(snapshot: &Snapshot) -> Result<bool, Failure> {
     /// So few are read soon, and in a database of units nearly all of them are units.
     const LOOKED_AT: usize = 16;
     let sample = snapshot.sample(LOOKED_AT)?;
-    let is_unit = |key: &[u8]| Unit::document_of(key) != key;
-    Ok(sample.is_empty() || sample.iter().any(|document| is_unit(document.key())))
+    let mut keys = sample.iter().map(Document::key);
+    Ok(sample.is_empty() || keys.any(|key| Unit::document_of(key) != key))
 }
 
 struct Asking<'a> {

@@ -160,14 +160,12 @@ pub(super) trait Sink {
         self.take(output)
     }
 
-    fn take(&mut self, output: &mut Output) -> Result<(), Failure> {
-        _ = output;
+    fn take(&mut self, _: &mut Output) -> Result<(), Failure> {
         Ok(())
     }
 
     /// All pairs of some units were taken, up to a position. Some of the next unit may have been taken too.
-    fn reach(&mut self, position: PairPosition, output: &mut Output) -> Result<(), Failure> {
-        _ = position;
+    fn reach(&mut self, _: PairPosition, output: &mut Output) -> Result<(), Failure> {
         self.take(output)
     }
 

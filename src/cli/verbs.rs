@@ -35,8 +35,7 @@ pub(super) trait Verb {
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult;
 
     /// Runs without an open database, if this verb is one that can.
-    fn run_alone(&self, output: &mut Output) -> Option<CommandResult> {
-        _ = output;
+    fn run_alone(&self, _: &mut Output) -> Option<CommandResult> {
         None
     }
 
@@ -66,8 +65,7 @@ pub(super) trait Verb {
         None
     }
 
-    fn cannot_open(&self, error: Error, output: &mut Output) -> CommandResult {
-        _ = output;
+    fn cannot_open(&self, error: Error, _: &mut Output) -> CommandResult {
         Err(error.into())
     }
 }

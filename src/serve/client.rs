@@ -469,9 +469,9 @@ impl<T> ClientTicket<T> {
         let answer = self.place.lock().take();
         let answer = answer.expect("an answer is taken once");
         Some(answer.and_then(|bytes| {
-            let odd = |reason: String| shared.odd_answer(&reason);
-            let value = refused(Value::parse(&bytes).map_err(odd)?)?;
-            (self.read)(&value, self.sketch.as_ref()).map_err(odd)
+            let value = Value::parse(&bytes).map_err(|reason| shared.odd_answer(&reason))?;
+            let read = (self.read)(&refused(value)?, self.sketch.as_ref());
+            read.map_err(|reason| shared.odd_answer(&reason))
         }))
     }
 }

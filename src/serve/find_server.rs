@@ -216,13 +216,11 @@ fn greet(
         return Err(Unserved::ForNow(reason.to_owned()));
     }
     // A compaction puts another file in the place. Everything else is as it was.
-    let same = |known: &Info| {
-        Info {
-            file: info.file,
-            ..known.clone()
-        } == info
-    };
-    if known.is_some_and(|known| !same(known)) {
+    let expected = known.map(|known| Info {
+        file: info.file,
+        ..known.clone()
+    });
+    if expected.is_some_and(|expected| expected != info) {
         let reason = "who serves it now has another database under its name: connect anew";
         return Err(Unserved::ForNow(reason.to_owned()));
     }

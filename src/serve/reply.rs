@@ -185,11 +185,12 @@ impl<'a> Fields<'a> {
     /// The value of a name. Others may be there too, of later releases.
     fn value(self, name: &str) -> Result<&'a Value<'a>, String> {
         let (pairs, _) = self.0.as_chunks::<2>();
-        let named =
-            |pair: &&[Value<'_>; 2]| matches!(pair[0], Value::Text(own) if own == name.as_bytes());
-        let found = pairs.iter().find(named);
-        let missing = || format!("an answer has no '{name}'");
-        Ok(&found.ok_or_else(missing)?[1])
+        for [own, value] in pairs {
+            if *own == Value::Text(name.as_bytes()) {
+                return Ok(value);
+            }
+        }
+        Err(format!("an answer has no '{name}'"))
     }
 
     fn bytes(self, name: &str) -> Result<&'a [u8], String> {
@@ -468,14 +469,13 @@ mod overlap {
     }
 
     fn read_pair(fields: Fields<'_>, name: &str) -> Result<[u32; 2], String> {
-        let wrong = || format!("'{name}' is no pair of numbers");
-        let [Value::Integer(first), Value::Integer(second)] = fields.array(name)? else {
-            return Err(wrong());
-        };
-        match (u32::try_from(*first), u32::try_from(*second)) {
-            (Ok(first), Ok(second)) => Ok([first, second]),
-            _ => Err(wrong()),
+        if let [Value::Integer(first), Value::Integer(second)] = fields.array(name)?
+            && let Ok(first) = u32::try_from(*first)
+            && let Ok(second) = u32::try_from(*second)
+        {
+            return Ok([first, second]);
         }
+        Err(format!("'{name}' is no pair of numbers"))
     }
 
     #[cfg(test)]
