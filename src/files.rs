@@ -420,10 +420,13 @@ impl NewFile {
         Ok(new)
     }
 
-    /// An empty file that is to replace the file at `path`, if one stands there, and where that is: where a link leads
-    /// to. It can be read by those who can read that file.
+    /// An empty file that is to get the name `path`, and where it is to stand. If it is to replace the file there, that
+    /// is where a link leads to, and it can be read by those who can read that file.
     #[cfg(any(feature = "cli", feature = "parquet"))]
-    pub(crate) fn in_place_of(path: &Path) -> Result<(std::path::PathBuf, Self)> {
+    pub(crate) fn at(path: &Path, existing: Existing) -> Result<(std::path::PathBuf, Self)> {
+        if existing == Existing::Refuse {
+            return Ok((path.to_owned(), Self::create(directory_of(path)?)?));
+        }
         if let Some(error) = leads_nowhere(path) {
             return Err(error);
         }

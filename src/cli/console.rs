@@ -2,7 +2,6 @@
 //! relative paths are. It is that of the process, or that of a client of a database that is in use. Long searches write
 //! to it while they go on.
 
-use std::borrow::Cow;
 use std::io::{self, Read};
 use std::ops::{ControlFlow, Deref};
 use std::path::{Path, PathBuf};
@@ -147,11 +146,11 @@ impl Console {
     }
 
     /// The progress of work that counts something.
-    pub(super) fn progress_of(&self, what: impl Into<Cow<'static, str>>) -> Progress {
+    pub(super) fn progress_of(&self, what: &str) -> Progress {
         Progress {
             terminal: self.terminal.clone(),
             is_shown: !self.quiet,
-            what: what.into(),
+            what: what.to_owned(),
         }
     }
 }
@@ -188,7 +187,7 @@ pub(super) fn break_if(is_to_end: bool) -> ControlFlow<()> {
 pub(super) struct Progress {
     terminal: Arc<dyn Terminal>,
     is_shown: bool,
-    what: Cow<'static, str>,
+    what: String,
 }
 
 impl Progress {
@@ -212,7 +211,7 @@ impl Progress {
         all: Option<u64>,
         what: String,
     ) -> ControlFlow<()> {
-        self.what = what.into();
+        self.what = what;
         self.update(done, all)
     }
 }
@@ -234,7 +233,7 @@ pub(super) struct LongSearch {
 
 impl LongSearch {
     /// A search that counts something, or whose amount is known if `what` is empty.
-    pub(super) fn new(what: &'static str, output: &Output) -> Self {
+    pub(super) fn new(what: &str, output: &Output) -> Self {
         Self {
             progress: output.console().progress_of(what),
             failed: None,
