@@ -244,7 +244,8 @@ pub(super) fn ensure_not_removed(database: &Path, place: &Path) -> Result<(), Fa
     if !is_missing || connect(socket).is_err() {
         return Ok(());
     }
-    let (database, socket) = (database.display(), socket.display());
+    let database = database.display();
+    let socket = socket.display();
     Err(format!(
         "{database}: its file was removed or renamed, and the process that listens at {socket} still has it open: \
          `simdb backup {database} TO --socket {socket}` saves what is in it, as long as that process lives; of a file \

@@ -613,17 +613,13 @@ impl Drop for LastAnswer {
         // A process that was forked has no thread that waits, and the lock may be held for ever there.
         if self.answering.is_here() {
             let outgoing = self.outgoing.take().filter(|_| self.is_sent);
-            self.sent.give_back(outgoing.ok_or(Ended));
+            *self.sent.outgoing.lock() = Some(outgoing.ok_or(Ended));
+            self.sent.given_back.notify_one();
         }
     }
 }
 
 impl Sent {
-    fn give_back(&self, outgoing: Result<Outgoing, Ended>) {
-        *self.outgoing.lock() = Some(outgoing);
-        self.given_back.notify_one();
-    }
-
     fn is_there(&self) -> bool {
         self.outgoing.lock().is_some()
     }
