@@ -1,4 +1,5 @@
-//! Which documents would be near by another max distance or another least similarity: a table, and a plot of lines.
+//! Which documents would be near by another max distance or another least similarity: a table, and a plot of lines. And
+//! how many pairs there are of each distance.
 
 use std::fmt::Write as _;
 
@@ -16,11 +17,18 @@ const SIMILARITIES: [f64; 6] = [0.0, 0.5, 0.6, 0.7, 0.8, 0.9];
 /// The near documents by each choice, and the choice that holds.
 pub(super) struct Choices {
     /// In the order of the distances, then of the similarities. All distances have the same similarities.
-    pub(super) counts: Vec<NearCount>,
-    pub(super) min_similarity: f64,
+    counts: Vec<NearCount>,
+    min_similarity: f64,
 }
 
 impl Choices {
+    pub(super) fn new(counts: Vec<NearCount>, min_similarity: f64) -> Self {
+        Self {
+            counts,
+            min_similarity,
+        }
+    }
+
     /// The least similarities that are counted if this one holds.
     pub(super) fn similarities(min_similarity: f64) -> Vec<f64> {
         let mut similarities = SIMILARITIES.to_vec();
@@ -35,7 +43,7 @@ impl Choices {
     }
 
     /// The pairs of each distance that have this similarity or more.
-    pub(super) fn pairs_by_distance(&self, min_similarity: f64) -> Vec<u64> {
+    fn pairs_by_distance(&self, min_similarity: f64) -> Vec<u64> {
         let mut pairs = Vec::new();
         let mut before = 0;
         for count in self.of_similarity(min_similarity) {
@@ -57,7 +65,7 @@ impl Choices {
     }
 
     /// In how many pairs near fingerprints mislead, as far as sketches tell.
-    pub(super) fn unlike_sentence(&self) -> Option<String> {
+    fn unlike_sentence(&self) -> Option<String> {
         let current = self.current()?;
         let all = self.of_similarity(0.0).last()?.pairs;
         if all == 0 {
@@ -163,6 +171,95 @@ impl Section for Choices {
         parts.push(Part::Paragraph(text.to_owned()));
         parts.push(Part::Picture(self.plot().to_html()));
         parts.push(Part::Table(self.table()));
+        parts
+    }
+}
+
+pub(super) struct Distances {
+    /// What is counted.
+    what: &'static str,
+    /// By distance, from 0.
+    counts: Vec<u64>,
+    /// Those of them whose texts are similar enough, by distance. `None` if all are.
+    similar: Option<Vec<u64>>,
+    /// What more can be said of the pairs.
+    remarks: Vec<String>,
+    /// How many as many random fingerprints would have, in all. `None` if that does not apply.
+    by_chance: Option<f64>,
+}
+
+impl Distances {
+    pub(super) fn new(what: &'static str, counts: Vec<u64>) -> Self {
+        Self {
+            what,
+            counts,
+            similar: None,
+            remarks: Vec::new(),
+            by_chance: None,
+        }
+    }
+
+    /// The distances of all pairs of documents, and of those that are similar enough if some least similarity holds.
+    /// Among random fingerprints there would be as many as `by_chance`.
+    pub(super) fn of_choices(choices: &Choices, by_chance: f64) -> Self {
+        let counts = choices.pairs_by_distance(0.0);
+        let min_similarity = choices.min_similarity;
+        let any_counted = counts.iter().any(|&count| count > 0);
+        let mut remarks = Vec::new();
+        if any_counted {
+            remarks.extend(choices.unlike_sentence());
+        }
+        remarks.push(match by_chance {
+            ..0.5 => "Among as many random fingerprints, no pair would be expected to be as near."
+                .to_owned(),
+            _ => format!(
+                "Among as many random fingerprints, about {} would be as near by chance.",
+                counted(told_count(by_chance.round() as u64), "pair")
+            ),
+        });
+        Self {
+            similar: (min_similarity > 0.0).then(|| choices.pairs_by_distance(min_similarity)),
+            remarks,
+            by_chance: Some(by_chance),
+            ..Self::new("pairs of documents", counts)
+        }
+    }
+}
+
+impl Section for Distances {
+    fn add_fields(&self, object: &mut Value) {
+        let mut distances = Vec::new();
+        for (distance, count) in self.counts.iter().enumerate() {
+            let mut fields = json!({"distance": distance, "pairs": count});
+            if let Some(similar) = &self.similar {
+                fields["similar_pairs"] = similar[distance].into();
+            }
+            distances.push(fields);
+        }
+        object["distances"] = distances.into();
+        if let Some(by_chance) = self.by_chance {
+            object["pairs_by_chance"] = by_chance.into();
+        }
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        let mut table = Table::new(["bits", self.what]);
+        if self.similar.is_some() {
+            table = table
+                .with_part_of_bar("similar")
+                .with_part_of_bar("not similar");
+        }
+        for (distance, &count) in self.counts.iter().enumerate() {
+            let mut cells = vec![distance.to_string(), told_count(count)];
+            let mut bar = vec![count];
+            if let Some(similar) = &self.similar {
+                bar = vec![similar[distance], count - similar[distance]];
+                cells.extend(bar.iter().copied().map(told_count));
+            }
+            table.add_with_bar(cells, bar);
+        }
+        let mut parts = vec![Part::Heading("Distances"), Part::Table(table)];
+        parts.extend(self.remarks.iter().cloned().map(Part::Paragraph));
         parts
     }
 }

@@ -6,7 +6,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::choices::Choices;
 use super::differences::Differences;
 use super::parts::{OnPaper, Part, Table, page_of, text_of};
 use crate::cli::escaping::printable;
@@ -159,95 +158,6 @@ impl Section for Facts {
             facts.push([fact.heading.to_owned(), fact.text.clone()]);
         }
         vec![Part::Facts(facts)]
-    }
-}
-
-pub(super) struct Distances {
-    /// What is counted.
-    what: &'static str,
-    /// By distance, from 0.
-    counts: Vec<u64>,
-    /// Those of them whose texts are similar enough, by distance. `None` if all are.
-    similar: Option<Vec<u64>>,
-    /// What more can be said of the pairs.
-    remarks: Vec<String>,
-    /// How many as many random fingerprints would have, in all. `None` if that does not apply.
-    by_chance: Option<f64>,
-}
-
-impl Distances {
-    pub(super) fn new(what: &'static str, counts: Vec<u64>) -> Self {
-        Self {
-            what,
-            counts,
-            similar: None,
-            remarks: Vec::new(),
-            by_chance: None,
-        }
-    }
-
-    /// The distances of all pairs of documents, and of those that are similar enough if some least similarity holds.
-    /// Among random fingerprints there would be as many as `by_chance`.
-    pub(super) fn of_choices(choices: &Choices, by_chance: f64) -> Self {
-        let counts = choices.pairs_by_distance(0.0);
-        let min_similarity = choices.min_similarity;
-        let any_counted = counts.iter().any(|&count| count > 0);
-        let mut remarks = Vec::new();
-        if any_counted {
-            remarks.extend(choices.unlike_sentence());
-        }
-        remarks.push(match by_chance {
-            ..0.5 => "Among as many random fingerprints, no pair would be expected to be as near."
-                .to_owned(),
-            _ => format!(
-                "Among as many random fingerprints, about {} would be as near by chance.",
-                counted(told_count(by_chance.round() as u64), "pair")
-            ),
-        });
-        Self {
-            similar: (min_similarity > 0.0).then(|| choices.pairs_by_distance(min_similarity)),
-            remarks,
-            by_chance: Some(by_chance),
-            ..Self::new("pairs of documents", counts)
-        }
-    }
-}
-
-impl Section for Distances {
-    fn add_fields(&self, object: &mut Value) {
-        let mut distances = Vec::new();
-        for (distance, count) in self.counts.iter().enumerate() {
-            let mut fields = json!({"distance": distance, "pairs": count});
-            if let Some(similar) = &self.similar {
-                fields["similar_pairs"] = similar[distance].into();
-            }
-            distances.push(fields);
-        }
-        object["distances"] = distances.into();
-        if let Some(by_chance) = self.by_chance {
-            object["pairs_by_chance"] = by_chance.into();
-        }
-    }
-
-    fn parts(&self) -> Vec<Part> {
-        let mut table = Table::new(["bits", self.what]);
-        if self.similar.is_some() {
-            table = table
-                .with_part_of_bar("similar")
-                .with_part_of_bar("not similar");
-        }
-        for (distance, &count) in self.counts.iter().enumerate() {
-            let mut cells = vec![distance.to_string(), told_count(count)];
-            let mut bar = vec![count];
-            if let Some(similar) = &self.similar {
-                bar = vec![similar[distance], count - similar[distance]];
-                cells.extend(bar.iter().copied().map(told_count));
-            }
-            table.add_with_bar(cells, bar);
-        }
-        let mut parts = vec![Part::Heading("Distances"), Part::Table(table)];
-        parts.extend(self.remarks.iter().cloned().map(Part::Paragraph));
-        parts
     }
 }
 

@@ -11,8 +11,8 @@ use crate::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::choices::Choices;
-use super::findings::{Clusters, Distances, Facts, Findings, Samples, Section, bits_text, lead_of};
+use super::choices::{Choices, Distances};
+use super::findings::{Clusters, Facts, Findings, Samples, Section, bits_text, lead_of};
 use super::parts::{Part, Table};
 use crate::cli::console::Console;
 use crate::cli::plan::found_of_changed;
@@ -202,11 +202,7 @@ impl<'a> Survey<'a> {
                 ControlFlow::Continue(())
             })?;
         self.console.ensure_wanted()?;
-        let choices = Choices {
-            counts,
-            min_similarity: self.min_similarity,
-        };
-        Ok((choices, drawn))
+        Ok((Choices::new(counts, self.min_similarity), drawn))
     }
 
     /// Counts the clusters and the duplicates, and lists some clusters.
