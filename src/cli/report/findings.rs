@@ -6,7 +6,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::differences::Differences;
 use super::parts::{OnPaper, Part, Table, page_of, text_of};
 use crate::cli::escaping::printable;
 use crate::cli::output::add_name;
@@ -17,9 +16,8 @@ use crate::plural::counted;
 const MOST_CLUSTERS: usize = 10;
 /// The documents that are listed of each, beside the survivor.
 const MOST_OTHERS: usize = 4;
-/// The most characters of a name in a list, and above the words of a sample pair.
+/// The most characters of a name in a list.
 const LONGEST_IN_LIST: usize = 72;
-const LONGEST_OF_PAIR: usize = 160;
 
 pub(super) trait Section {
     /// Adds its fields to the object of the report.
@@ -355,7 +353,7 @@ impl LargeCluster {
 }
 
 /// The name of a document: its key, and the place of its record.
-fn fields_of(name: &ListedRecord) -> Value {
+pub(super) fn fields_of(name: &ListedRecord) -> Value {
     let mut fields = json!({});
     if let Some((input, number)) = &name.place {
         add_name(&mut fields, "input", input);
@@ -368,7 +366,7 @@ fn fields_of(name: &ListedRecord) -> Value {
 }
 
 /// The name on one line, each part with its middle left out if it is longer than this number of characters.
-fn line_of(name: &ListedRecord, longest: usize) -> String {
+pub(super) fn line_of(name: &ListedRecord, longest: usize) -> String {
     let place = name
         .place
         .as_ref()
@@ -379,149 +377,6 @@ fn line_of(name: &ListedRecord, longest: usize) -> String {
         .map(|key| shortened(&printable(key), longest));
     let parts: Vec<String> = place.into_iter().chain(key).collect();
     parts.join(" ")
-}
-
-/// Some pairs of documents within the distance.
-#[derive(Default)]
-pub(super) struct Samples(Vec<Sample>);
-
-struct Sample {
-    names: [ListedRecord; 2],
-    distance: u32,
-    /// As the sketches estimate it.
-    similarity: Option<f64>,
-    /// Whether the texts are similar enough, and so are near.
-    is_near: bool,
-    /// `None` if a text is not at hand.
-    differences: Option<Differences>,
-}
-
-impl Samples {
-    /// Adds a pair, with its texts if both are at hand. Pairs come in the order of their distances.
-    pub(super) fn add(
-        &mut self,
-        names: [ListedRecord; 2],
-        distance: u32,
-        similarity: Option<f64>,
-        is_near: bool,
-        texts: Option<(&String, &String)>,
-    ) {
-        self.0.push(Sample {
-            names,
-            distance,
-            similarity,
-            is_near,
-            differences: texts.map(|(first, second)| Differences::new(first, second)),
-        });
-    }
-
-    /// The number of pairs, and of those whose texts are not at hand.
-    pub(super) fn counts(&self) -> (usize, usize) {
-        let without = self.0.iter().filter(|sample| sample.differences.is_none());
-        (self.0.len(), without.count())
-    }
-}
-
-impl Section for Samples {
-    fn add_fields(&self, object: &mut Value) {
-        let samples = self.0.iter().map(Sample::to_json);
-        object["samples"] = samples.collect();
-    }
-
-    fn parts(&self) -> Vec<Part> {
-        if self.0.is_empty() {
-            return Vec::new();
-        }
-        // One of each distance is enough for a first look.
-        let mut firsts = Vec::new();
-        let mut more = Vec::new();
-        let mut unlike = Vec::new();
-        let mut last_distance = None;
-        for sample in &self.0 {
-            if !sample.is_near {
-                unlike.push(sample.part());
-            } else if last_distance.replace(sample.distance) == Some(sample.distance) {
-                more.push(sample.part());
-            } else {
-                firsts.push(sample.part());
-            }
-        }
-
-        let mut parts = vec![Part::Heading("Sample pairs")];
-        if self.0.iter().any(|sample| sample.differences.is_some()) {
-            parts.push(Part::Paragraph(
-                "Words that only the first text has stand in [- -], words that only the second has in {+ +}."
-                    .to_owned(),
-            ));
-        }
-        parts.extend(firsts);
-        if !more.is_empty() {
-            parts.push(Part::Folded {
-                heading: format!("{} more", pairs_text(more.len())),
-                parts: more,
-                on_paper: OnPaper::Open,
-            });
-        }
-        if !unlike.is_empty() {
-            let heading = format!(
-                "{} whose texts are not similar enough",
-                pairs_text(unlike.len())
-            );
-            let text = "Their fingerprints differ in few bits, but their sketches tell that they share too little. \
-                        They do not count as near.";
-            unlike.insert(0, Part::Paragraph(text.to_owned()));
-            parts.push(Part::Folded {
-                heading,
-                parts: unlike,
-                on_paper: OnPaper::Open,
-            });
-        }
-        parts
-    }
-}
-
-fn pairs_text(pairs: usize) -> String {
-    counted(told_count(pairs as u64), "pair")
-}
-
-impl Sample {
-    fn to_json(&self) -> Value {
-        let differences = self.differences.as_ref();
-        json!({
-            "a": fields_of(&self.names[0]),
-            "b": fields_of(&self.names[1]),
-            "distance": self.distance,
-            "similarity": self.similarity,
-            "differences": differences.map(|differences| &differences.pieces),
-        })
-    }
-
-    fn part(&self) -> Part {
-        let mut heading = bits_text(self.distance);
-        if let Some(similarity) = self.similarity {
-            heading += &format!(", estimated similarity {similarity:.2}");
-        }
-        let mut pieces = Vec::new();
-        if let Some(differences) = &self.differences {
-            let [first, second, same] = differences.words.map(|words| told_count(words as u64));
-            heading += &match differences.pieces.is_empty() {
-                true => format!(", the same {}", counted(first, "word")),
-                false => format!(
-                    ", {first} and {}, {same} of them in common",
-                    counted(second, "word")
-                ),
-            };
-            pieces.clone_from(&differences.pieces);
-        }
-        Part::Pair {
-            heading,
-            names: self
-                .names
-                .each_ref()
-                .map(|name| line_of(name, LONGEST_OF_PAIR)),
-            pieces,
-        }
-    }
 }
 
 pub(super) fn bits_text(bits: u32) -> String {

@@ -7,7 +7,8 @@ use crate::Error;
 use crate::dedup::{DedupTotals, Removals, RemovedRecord, RemovedRecords};
 
 use super::choices::Distances;
-use super::findings::{Clusters, Facts, Findings, Samples, Section, lead_of};
+use super::differences::Samples;
+use super::findings::{Clusters, Facts, Findings, Section, lead_of};
 
 /// The counts of the first reading of the list.
 #[derive(Default)]

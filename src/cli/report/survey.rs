@@ -12,7 +12,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::choices::{Choices, Distances};
-use super::findings::{Clusters, Facts, Findings, Samples, Section, bits_text, lead_of};
+use super::differences::Samples;
+use super::findings::{Clusters, Facts, Findings, Section, bits_text, lead_of};
 use super::parts::{Part, Table};
 use crate::cli::console::Console;
 use crate::cli::plan::found_of_changed;
