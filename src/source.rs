@@ -382,6 +382,15 @@ impl Numbers {
             is_behind && range.start < range.end && range.end <= end
         })
     }
+
+    /// How many of them are less than this one.
+    fn before(&self, number: u64) -> u64 {
+        let lengths = self
+            .0
+            .iter()
+            .map(|range| number.clamp(range.start, range.end) - range.start);
+        lengths.sum()
+    }
 }
 
 /// The numbers of documents that do not count, since the source that they come from is read again.
@@ -406,17 +415,6 @@ impl Ignored {
 impl PartialEq for Ignored {
     fn eq(&self, other: &Self) -> bool {
         self.numbers == other.numbers
-    }
-}
-
-impl Numbers {
-    /// How many of them are less than this one.
-    fn before(&self, number: u64) -> u64 {
-        let lengths = self
-            .0
-            .iter()
-            .map(|range| number.clamp(range.start, range.end) - range.start);
-        lengths.sum()
     }
 }
 

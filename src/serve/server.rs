@@ -222,7 +222,7 @@ fn let_in(stream: Kept<UnixStream>, sessions: &Arc<Sessions>) {
                     most_clients()
                 ),
             };
-            return refuse(stream, sessions, reason);
+            return refuse(Arc::new(stream), sessions, reason);
         }
     };
     let stream = session.stream.clone();
@@ -236,8 +236,7 @@ fn let_in(stream: Kept<UnixStream>, sessions: &Arc<Sessions>) {
 }
 
 /// Tells a client why it is not answered, in the language in which it asks.
-fn refuse(stream: impl Into<Arc<Kept<UnixStream>>>, sessions: &Arc<Sessions>, reason: String) {
-    let stream = stream.into();
+fn refuse(stream: Arc<Kept<UnixStream>>, sessions: &Arc<Sessions>, reason: String) {
     let mut first = [0];
     _ = wait_for(&stream, PollFlags::IN, Some(PATIENCE_TO_REFUSE));
     _ = (&**stream).read(&mut first);
