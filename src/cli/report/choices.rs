@@ -245,9 +245,7 @@ impl Section for Distances {
     fn parts(&self) -> Vec<Part> {
         let mut table = Table::new(["bits", self.what]);
         if self.similar.is_some() {
-            table = table
-                .with_part_of_bar("similar")
-                .with_part_of_bar("not similar");
+            table.add_columns_of_bars(&["similar", "not similar"]);
         }
         for (distance, &count) in self.counts.iter().enumerate() {
             let mut cells = vec![distance.to_string(), told_count(count)];

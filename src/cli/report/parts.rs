@@ -45,14 +45,10 @@ pub(super) enum OnPaper {
 
 /// A table of numbers, which stand at the right of their columns.
 pub(super) struct Table {
-    columns: Vec<Column>,
+    headings: Vec<String>,
+    /// So many of the last columns have the numbers that the parts of the bars show.
+    columns_of_bars: usize,
     rows: Vec<Row>,
-}
-
-struct Column {
-    heading: String,
-    /// The part of the bars that shows the numbers of this column, if the bars have several parts.
-    part_of_bar: Option<usize>,
 }
 
 struct Row {
@@ -63,25 +59,18 @@ struct Row {
 
 impl Table {
     pub(super) fn new(headings: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let columns = headings.into_iter().map(|heading| Column {
-            heading: heading.into(),
-            part_of_bar: None,
-        });
         Self {
-            columns: columns.collect(),
+            headings: headings.into_iter().map(Into::into).collect(),
+            columns_of_bars: 0,
             rows: Vec::new(),
         }
     }
 
-    /// Adds a column whose numbers the next part of the bars shows.
-    pub(super) fn with_part_of_bar(mut self, heading: &'static str) -> Self {
-        let parts = self.columns.iter().filter_map(|column| column.part_of_bar);
-        let part = parts.count();
-        self.columns.push(Column {
-            heading: heading.to_owned(),
-            part_of_bar: Some(part),
-        });
-        self
+    /// Adds columns whose numbers the parts of the bars show.
+    pub(super) fn add_columns_of_bars(&mut self, headings: &[&str]) {
+        self.columns_of_bars = headings.len();
+        let headings = headings.iter().copied();
+        self.headings.extend(headings.map(str::to_owned));
     }
 
     pub(super) fn add(&mut self, cells: impl Into<Vec<String>>) {
@@ -166,20 +155,16 @@ fn facts_text(facts: &[[String; 2]]) -> String {
 
 fn table_text(table: &Table) -> String {
     let mut widths = Vec::new();
-    for (index, column) in table.columns.iter().enumerate() {
+    for (index, heading) in table.headings.iter().enumerate() {
         let cells = table
             .rows
             .iter()
             .map(|row| row.cells[index].chars().count());
-        let heading = column.heading.chars().count();
+        let heading = heading.chars().count();
         widths.push(cells.max().unwrap_or(0).max(heading));
     }
     let headings = Row {
-        cells: table
-            .columns
-            .iter()
-            .map(|column| column.heading.clone())
-            .collect(),
+        cells: table.headings.clone(),
         bar: Vec::new(),
     };
     let mut lines = Vec::new();
@@ -312,9 +297,10 @@ fn add_table(page: &mut String, table: &Table) {
         page,
         &format!("<div class=\"wide\"><table{class_of_table}>\n<thead><tr>"),
     );
-    for column in &table.columns {
-        let heading = escaped(&column.heading);
-        let sample = match column.part_of_bar {
+    let plain_columns = table.headings.len() - table.columns_of_bars;
+    for (index, heading) in table.headings.iter().enumerate() {
+        let heading = escaped(heading);
+        let sample = match index.checked_sub(plain_columns) {
             Some(part) => bar_html("sample", [(part, 1.0)]),
             None => String::new(),
         };
