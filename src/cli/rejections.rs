@@ -24,6 +24,7 @@ pub(super) struct Rejections {
     json: bool,
 }
 
+#[derive(Default)]
 struct Kind {
     count: u64,
     /// The last that was shown.
@@ -51,11 +52,7 @@ impl Rejections {
     }
 
     pub(super) fn add(&mut self, rejected: &Rejected) -> Result<(), Error> {
-        let kind = self.kinds.entry(rejected.reason.kind());
-        let kind = kind.or_insert_with(|| Kind {
-            count: 0,
-            example: String::new(),
-        });
+        let kind = self.kinds.entry(rejected.reason.kind()).or_default();
         kind.count += 1;
         if kind.count <= MOST_SHOWN {
             kind.example = rejected.to_string();
