@@ -77,7 +77,6 @@ pub(crate) fn sync_name(path: &Path) -> Result<()> {
     sync_directory(directory_of(path)?).map_err(Error::io(path))
 }
 
-/// Makes a directory, durably.
 #[cfg(feature = "ingest")]
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     ask("make a directory")?;
@@ -137,36 +136,6 @@ pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     })
 }
 
-/// Opens an output that need not be a file. A pipe is opened only if somebody reads it already: whoever waits for a
-/// reader hears no signal.
-#[cfg(feature = "cli")]
-pub(crate) fn open_output(path: &Path, options: &mut fs::OpenOptions) -> io::Result<File> {
-    #[cfg(unix)]
-    {
-        use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.custom_flags(OFlags::NONBLOCK.bits() as i32);
-        let file = options.open(path).map_err(told_without_reader)?;
-        // From here on writing waits for a slow reader, as it does elsewhere.
-        fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
-        Ok(file)
-    }
-    #[cfg(not(unix))]
-    {
-        options.open(path)
-    }
-}
-
-/// Says what is meant by the error of a pipe that nobody reads, which the system calls a device.
-#[cfg(all(unix, feature = "cli"))]
-fn told_without_reader(error: io::Error) -> io::Error {
-    if error.raw_os_error() != Some(rustix::io::Errno::NXIO.raw_os_error()) {
-        return error;
-    }
-    let reason = "it is no file but a pipe that nobody reads, or a socket; give a file";
-    io::Error::new(io::ErrorKind::InvalidInput, reason)
-}
-
 /// Removes the name of a file. That is not durable until its directory is synced.
 #[cfg(feature = "ingest")]
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
@@ -222,7 +191,6 @@ pub(crate) fn ensure_nothing_at(path: &Path) -> Result<()> {
     }
 }
 
-/// Whether the name of a file says that it is packed.
 #[cfg(feature = "ingest")]
 pub(crate) fn is_named_as_packed(path: &Path) -> bool {
     has_extension(path, &["gz", "zst"])
@@ -259,36 +227,6 @@ pub(crate) fn ensure_named_as_plain(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to add to what is no list: a link that leads to nothing, which may become the database, and a file that is
-/// no text.
-#[cfg(feature = "cli")]
-pub(crate) fn ensure_is_list(path: &Path, place: &Path) -> Result<()> {
-    use std::io::Read as _;
-
-    const LOOKED_AT: u64 = 4096;
-    if let Some(error) = leads_nowhere(place) {
-        return Err(error);
-    }
-    // What cannot be read cannot be told, and a pipe would wait.
-    if !fs::metadata(place).is_ok_and(|found| found.is_file()) {
-        return Ok(());
-    }
-    let Ok(file) = File::open(place) else {
-        return Ok(());
-    };
-    let mut beginning = Vec::new();
-    file.take(LOOKED_AT)
-        .read_to_end(&mut beginning)
-        .map_err(Error::io(path))?;
-    let mut bytes = beginning.iter();
-    let has_controls = bytes.any(|byte| !matches!(byte, b'\t' | b'\n' | b'\r' | b' '..));
-    if beginning.starts_with(b"WARC/") || has_controls {
-        let reason = "it is no list of rejected records, and such records are added to the end of the file: name another";
-        return Err(Error::output(path, reason));
-    }
-    Ok(())
-}
-
 /// The error of a path at which there is something, and nothing may be.
 pub(crate) fn already_exists(path: &Path) -> Error {
     leads_nowhere(path).unwrap_or(Error::AlreadyExists {
@@ -308,7 +246,6 @@ pub(crate) fn leads_nowhere(path: &Path) -> Option<Error> {
     (!path.exists()).then(|| Error::io(path)(source))
 }
 
-/// The number of free bytes on the disk of a directory.
 pub(crate) fn available_bytes(directory: &Path) -> io::Result<u64> {
     fs4::available_space(directory)
 }
@@ -483,10 +420,13 @@ impl NewFile {
         Ok(new)
     }
 
-    /// An empty file that is to replace the file at `path`, if one stands there, and where that is: where a link leads
-    /// to. It can be read by those who can read that file.
+    /// An empty file that is to get the name `path`, and where it is to stand. If it is to replace the file there, that
+    /// is where a link leads to, and it can be read by those who can read that file.
     #[cfg(any(feature = "cli", feature = "parquet"))]
-    pub(crate) fn in_place_of(path: &Path) -> Result<(std::path::PathBuf, Self)> {
+    pub(crate) fn at(path: &Path, existing: Existing) -> Result<(std::path::PathBuf, Self)> {
+        if existing == Existing::Refuse {
+            return Ok((path.to_owned(), Self::create(directory_of(path)?)?));
+        }
         if let Some(error) = leads_nowhere(path) {
             return Err(error);
         }
@@ -634,14 +574,12 @@ fn take_name_back(file: &File, path: &Path) {
     }
 }
 
-/// Temporary names.
 fn names() -> tempfile::Builder<'static, 'static> {
     let mut names = tempfile::Builder::new();
     names.prefix(".simdb-").suffix(".tmp");
     names
 }
 
-/// Temporary names of files that are made with a mode.
 #[cfg(unix)]
 fn names_of_mode(mode: u32) -> tempfile::Builder<'static, 'static> {
     use std::os::unix::fs::PermissionsExt;

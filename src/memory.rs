@@ -100,7 +100,6 @@ impl Memory {
         fs::read_to_string(self.inside(path.as_ref())).ok()
     }
 
-    /// The path below the root.
     fn inside(&self, path: &Path) -> PathBuf {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }

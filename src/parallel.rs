@@ -166,7 +166,6 @@ pub(crate) fn map_each_of<I: Send, T: Send>(
     }
 }
 
-/// Sorts rows, on all cores.
 pub(crate) fn sort<R: Ord + Copy + Send>(rows: &mut [R]) {
     /// Rows that one core sorts in the time that it takes to start a thread.
     const FEW: usize = 1 << 14;

@@ -16,7 +16,6 @@ use crate::serve::{RunCommand, socket_beside};
 use crate::serve::{Server, ensure_free_beside};
 use crate::store::Store;
 
-/// How the commands of clients are run.
 #[cfg(all(unix, feature = "cli"))]
 const RUN: RunCommand = crate::cli::run_for_client;
 #[cfg(all(unix, not(feature = "cli")))]
@@ -162,7 +161,6 @@ fn listen(_: &Arc<Store>, path: &Path) -> Result<Server> {
     Err(Error::io(path)(source))
 }
 
-/// Listens beside the file.
 fn listen_beside(store: &Arc<Store>) -> Result<Listener> {
     if store.ensure_writable().is_err() {
         return Ok(Box::new(()));

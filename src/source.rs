@@ -102,7 +102,6 @@ impl Source {
         }
     }
 
-    /// Checks that it can be stored.
     pub(crate) fn validate(&self) -> Result<()> {
         let max_bytes = Self::MAX_NAME_BYTES;
         match self.name.len() {
@@ -215,7 +214,6 @@ impl Reached {
         self.ended
     }
 
-    /// The memory that it takes, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.name.len()
     }
@@ -322,53 +320,30 @@ pub struct Totals {
 impl Totals {
     /// Adds the numbers of other records. Where a record that is stored has impossible ones, they stay the greatest.
     pub(crate) fn add_all(&mut self, other: &Self) {
-        self.documents = self.documents.saturating_add(other.documents);
-        self.units = self.units.saturating_add(other.units);
-        self.inserted = self.inserted.saturating_add(other.inserted);
-        self.replaced = self.replaced.saturating_add(other.replaced);
-        self.skipped = self.skipped.saturating_add(other.skipped);
-        self.deleted = self.deleted.saturating_add(other.deleted);
-        self.duplicates = self.duplicates.saturating_add(other.duplicates);
-        self.too_short = self.too_short.saturating_add(other.too_short);
-        self.rejected = self.rejected.saturating_add(other.rejected);
-        self.passed_over = self.passed_over.saturating_add(other.passed_over);
-        self.left = self.left.saturating_add(other.left);
+        self.change_by(other, u64::saturating_add);
         self.elapsed = self.elapsed.saturating_add(other.elapsed);
     }
 
     /// Takes the numbers of some of the records out again. The time stays, since it was taken.
     pub(crate) fn take_out(&mut self, other: &Self) {
-        let Self {
-            documents,
-            units,
-            inserted,
-            replaced,
-            skipped,
-            deleted,
-            duplicates,
-            ..
-        } = self;
-        let Self {
-            too_short,
-            rejected,
-            passed_over,
-            left,
-            ..
-        } = other;
-        for (of_all, of_other) in [
-            (documents, other.documents),
-            (units, other.units),
-            (inserted, other.inserted),
-            (replaced, other.replaced),
-            (skipped, other.skipped),
-            (deleted, other.deleted),
-            (duplicates, other.duplicates),
-            (&mut self.too_short, *too_short),
-            (&mut self.rejected, *rejected),
-            (&mut self.passed_over, *passed_over),
-            (&mut self.left, *left),
+        self.change_by(other, u64::saturating_sub);
+    }
+
+    fn change_by(&mut self, other: &Self, change: fn(u64, u64) -> u64) {
+        for (number, other) in [
+            (&mut self.documents, other.documents),
+            (&mut self.units, other.units),
+            (&mut self.inserted, other.inserted),
+            (&mut self.replaced, other.replaced),
+            (&mut self.skipped, other.skipped),
+            (&mut self.deleted, other.deleted),
+            (&mut self.duplicates, other.duplicates),
+            (&mut self.too_short, other.too_short),
+            (&mut self.rejected, other.rejected),
+            (&mut self.passed_over, other.passed_over),
+            (&mut self.left, other.left),
         ] {
-            *of_all = of_all.saturating_sub(of_other);
+            *number = change(*number, other);
         }
     }
 }
@@ -390,7 +365,6 @@ impl Numbers {
         &self.0
     }
 
-    /// The range that has this number.
     pub(crate) fn range_of(&self, number: u64) -> Option<&Range<u64>> {
         let after = self.0.partition_point(|range| range.start <= number);
         self.0[..after]
@@ -407,6 +381,15 @@ impl Numbers {
             at = range.end.checked_add(1);
             is_behind && range.start < range.end && range.end <= end
         })
+    }
+
+    /// How many of them are less than this one.
+    fn before(&self, number: u64) -> u64 {
+        let lengths = self
+            .0
+            .iter()
+            .map(|range| number.clamp(range.start, range.end) - range.start);
+        lengths.sum()
     }
 }
 
@@ -435,25 +418,12 @@ impl PartialEq for Ignored {
     }
 }
 
-impl Numbers {
-    /// How many of them are less than this one.
-    fn before(&self, number: u64) -> u64 {
-        let lengths = self
-            .0
-            .iter()
-            .map(|range| number.clamp(range.start, range.end) - range.start);
-        lengths.sum()
-    }
-}
-
 #[cfg(feature = "ingest")]
 impl Numbers {
-    /// How many there are.
     pub(crate) fn count(&self) -> u64 {
         self.before(u64::MAX)
     }
 
-    /// The most ranges.
     const MOST: usize = 4096;
 
     /// Adds a range. If there are too many, the shortest but the last is left out, since no gap may be taken in: others

@@ -15,7 +15,7 @@ use super::units::{bytes, count};
 #[derive(Args)]
 pub(super) struct BoundArguments {
     /// Largest distance of near documents [default: that of the database]
-    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
+    #[arg(long, value_name = "K", value_parser = max_distance_parser, allow_negative_numbers = true)]
     pub(super) max_distance: Option<u32>,
 
     /// Least similarity of near documents, 0 to 1 [default: that of the database]
@@ -43,7 +43,6 @@ pub(super) struct NearArguments {
 }
 
 impl BoundArguments {
-    /// Whether any of these arguments is given.
     pub(super) fn is_given(&self) -> bool {
         self.max_distance.is_some() || self.min_similarity.is_some()
     }
@@ -191,7 +190,6 @@ impl Reading {
         Ok(())
     }
 
-    /// What gets a fingerprint of its own.
     pub(super) fn unit(&self) -> Unit {
         self.unit
     }
@@ -247,9 +245,8 @@ pub(super) fn named_file() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// Parses a max distance.
-pub(super) fn max_distance_parser() -> fn(&str) -> Result<u32, String> {
-    |text| match text.parse() {
+pub(super) fn max_distance_parser(text: &str) -> Result<u32, String> {
+    match text.parse() {
         Ok(distance @ 0..=Fingerprint::BITS) => Ok(distance),
         _ => Err(format!(
             "{text} is not a number of bits from 0 to {}",
@@ -266,7 +263,6 @@ pub(super) fn expected_documents(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses a least similarity.
 pub(super) fn similarity_parser(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(similarity @ 0.0..=1.0) => Ok(similarity),

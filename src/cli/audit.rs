@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{BoundArguments, Given as _, Reading};
@@ -11,7 +11,7 @@ use super::commands::{Command, version};
 use super::console::Console;
 use super::dedup::Steps;
 use super::escaping::printable;
-use super::output::{Output, name_fields};
+use super::output::{Output, add_name, name_fields};
 use super::units::told_sketches;
 use crate::dedup::{
     Audit, AuditFault, AuditReport, AuditVerdict, DedupEvent, FaultKind, InputRecords, KeptPair,
@@ -102,15 +102,13 @@ impl Arguments {
         if !self.survivor.is_empty() {
             audit = audit.survivor(self.survivor.iter().copied());
         }
-        audit = audit
+        audit
             .given(self.inputs_in.as_ref(), Audit::inputs_in)
             .given(self.database.as_ref(), Audit::database)
             .given(self.scheme, Audit::scheme)
-            .given(self.sketch, Audit::sketch_size);
-        audit
+            .given(self.sketch, Audit::sketch_size)
     }
 
-    /// What was found, as a page of text.
     fn page(&self, report: &AuditReport) -> String {
         let paths = self.clean.iter().chain([&self.removed]);
         let mut paths = paths.map(|path| printable(path.as_os_str().as_encoded_bytes()));
@@ -136,12 +134,11 @@ impl Arguments {
         lines.join("\n")
     }
 
-    /// What was found, as an object.
     fn object(&self, report: &AuditReport) -> Value {
         let clean: Vec<Value> = self
             .clean
             .iter()
-            .map(|path| Value::Object(name_fields("input", path.as_os_str().as_encoded_bytes())))
+            .map(|path| name_fields("input", path.as_os_str().as_encoded_bytes()))
             .collect();
         let removed = name_fields("input", self.removed.as_os_str().as_encoded_bytes());
         let proven = match report.verdict() {
@@ -175,7 +172,6 @@ impl Arguments {
     }
 }
 
-/// Says of the kept records what was found.
 fn add_kept(report: &AuditReport, lines: &mut Vec<String>) {
     let kept = report.kept;
     let found = match report.near_pairs {
@@ -206,7 +202,6 @@ fn add_kept(report: &AuditReport, lines: &mut Vec<String>) {
     }
 }
 
-/// Says of the removed records what was found.
 fn add_removed(report: &AuditReport, lines: &mut Vec<String>) {
     let removed = report.removed;
     let checked = removed - report.unchecked;
@@ -312,7 +307,6 @@ fn nearness(distance: u32, similarity: Option<f64>) -> String {
     }
 }
 
-/// What is wrong with a removed record.
 fn fault_line(fault: &AuditFault) -> String {
     let told = &fault.told;
     let record = place(&told.record);
@@ -355,14 +349,14 @@ fn rounded(similarity: f64) -> f64 {
     (similarity * 100.0).round() / 100.0
 }
 
-fn record_object(record: &ListedRecord) -> Map<String, Value> {
-    let mut object = Map::new();
+fn record_object(record: &ListedRecord) -> Value {
+    let mut object = json!({});
     if let Some((input, number)) = &record.place {
-        object.extend(name_fields("input", input));
-        object.insert("record".to_owned(), (*number).into());
+        add_name(&mut object, "input", input);
+        object["record"] = (*number).into();
     }
     if let Some(key) = &record.key {
-        object.extend(name_fields("key", key));
+        add_name(&mut object, "key", key);
     }
     object
 }
@@ -378,17 +372,16 @@ fn pair_object(pair: &KeptPair) -> Value {
 
 fn fault_object(fault: &AuditFault) -> Value {
     let mut object = record_object(&fault.told.record);
-    object.insert("fault".to_owned(), fault.kind.name().into());
-    object.insert("list_line".to_owned(), fault.line.into());
-    let survivor = record_object(&fault.told.survivor);
-    object.insert("survivor".to_owned(), Value::Object(survivor));
-    object.insert("told_distance".to_owned(), fault.told.distance.into());
-    object.insert("told_similarity".to_owned(), fault.told.similarity.into());
+    object["fault"] = fault.kind.name().into();
+    object["list_line"] = fault.line.into();
+    object["survivor"] = record_object(&fault.told.survivor);
+    object["told_distance"] = fault.told.distance.into();
+    object["told_similarity"] = fault.told.similarity.into();
     let distance = fault.found.map(|(distance, _)| distance);
     let similarity = fault.found.and_then(|(_, similarity)| similarity);
-    object.insert("distance".to_owned(), distance.into());
-    object.insert("similarity".to_owned(), similarity.map(rounded).into());
-    Value::Object(object)
+    object["distance"] = distance.into();
+    object["similarity"] = similarity.map(rounded).into();
+    object
 }
 
 fn inputs_object(inputs: &InputRecords) -> Value {

@@ -55,7 +55,6 @@ impl Verb for Arguments {
     }
 }
 
-/// Prints what was found.
 fn print_report(arguments: &Arguments, report: &CheckReport, output: &mut Output) -> Answer {
     let problems: Vec<String> = report.problems.iter().map(Problem::to_string).collect();
     if !output.is_json() {

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use crate::plural::counted;
 use crate::{Cluster, ClusterEvent, ClusterTotals, Clustering, Database, Error, Near, Survivor};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{NearArguments, named_file};
 use super::console::LongSearch;
 use super::escaping::printable;
-use super::output::{Output, key_fields, name_fields};
+use super::output::{Output, add_name};
 use super::verbs::{LiveDatabase, Verb};
 
 #[derive(clap::Args)]
@@ -97,7 +97,6 @@ impl Verb for Arguments {
         self.pairs.then(|| self.cluster_pairs(output))
     }
 
-    /// The names of the columns.
     fn heading(&self) -> Option<&'static str> {
         Some(match self.summary {
             true => "cluster\tsurvivor\tdocuments\tgreatest distance",
@@ -107,7 +106,6 @@ impl Verb for Arguments {
 }
 
 impl ClusterArguments {
-    /// The clusters of near documents.
     pub(super) fn clustering(&self, near: impl Into<Near>) -> Clustering {
         let clustering = Clustering::new().near(near).connected(self.connected);
         if self.survivor.is_empty() {
@@ -121,7 +119,6 @@ impl ClusterArguments {
         self.connected
     }
 
-    /// Whether any of these arguments is given.
     pub(super) fn is_given(&self) -> bool {
         self.connected || !self.survivor.is_empty()
     }
@@ -165,11 +162,11 @@ fn print_documents(output: &mut Output, number: u64, cluster: &Cluster) {
     for document in &cluster.documents {
         let distance = document.distance;
         if output.is_json() {
-            let mut object = Map::from_iter([("cluster".to_owned(), json!(number))]);
-            object.extend(key_fields(Some(&document.key)));
-            object.extend(name_fields("survivor", survivor));
-            object.insert("distance".to_owned(), json!(distance));
-            output.print_json(&Value::Object(object));
+            let mut object = json!({ "cluster": number });
+            add_name(&mut object, "key", &document.key);
+            add_name(&mut object, "survivor", survivor);
+            object["distance"] = distance.into();
+            output.print_json(&object);
         } else {
             let key = printable(&document.key);
             output.print_line(&format!("{number}\t{key}\t{survivor_text}\t{distance}"));
@@ -181,11 +178,11 @@ fn print_cluster(output: &mut Output, number: u64, cluster: &Cluster) {
     let survivor = &cluster.documents[cluster.survivor].key;
     let documents = cluster.documents.len();
     if output.is_json() {
-        let mut object = Map::from_iter([("cluster".to_owned(), json!(number))]);
-        object.extend(name_fields("survivor", survivor));
-        object.insert("documents".to_owned(), json!(documents));
-        object.insert("diameter".to_owned(), json!(cluster.diameter));
-        output.print_json(&Value::Object(object));
+        let mut object = json!({ "cluster": number });
+        add_name(&mut object, "survivor", survivor);
+        object["documents"] = documents.into();
+        object["diameter"] = cluster.diameter.into();
+        output.print_json(&object);
         return;
     }
     let diameter = match cluster.diameter {

@@ -22,14 +22,13 @@ use super::process::Process;
 #[cfg(feature = "parquet")]
 use super::tables;
 use super::verbs::{self, DatabaseVerb};
-use super::{audit, create, dedup, eval, fingerprint, load, plan, salvage, serve};
+use super::{audit, create, dedup, eval, fingerprint, load, plan, salvage};
 use crate::Error;
 
 /// A command, which is its arguments.
 pub(super) trait Command {
     fn run(&self, output: &mut Output) -> CommandResult;
 
-    /// The database that it is about, as it was given.
     fn database(&self) -> Option<&Path> {
         None
     }
@@ -94,7 +93,7 @@ enum Commands {
     #[command(flatten)]
     Database(DatabaseVerb),
     /// Open a database for other processes
-    Serve(serve::Arguments),
+    Serve(create::ServeArguments),
     /// Copy a corpus without its near-duplicates
     ///
     /// Without --database, the default distance is 10 if sketches are compared
@@ -253,7 +252,6 @@ struct CompletionArguments {
 struct ManualArguments {}
 
 impl Command for CompletionArguments {
-    /// Prints what a shell needs to complete commands and options.
     fn run(&self, output: &mut Output) -> CommandResult {
         let mut script = Vec::new();
         generate(self.shell, &mut program(), "simdb", &mut script);

@@ -73,10 +73,7 @@ impl Verb for BackupArguments {
         drop(progress);
 
         let copied = match copied {
-            Err(Error::AlreadyExists { path }) if are_same_file(&to, database.path()) => {
-                Err(Error::AlreadyExists { path })
-            }
-            Err(Error::AlreadyExists { .. }) => {
+            Err(Error::AlreadyExists { .. }) if !are_same_file(&to, database.path()) => {
                 ensure_is_backup(&to, &snapshot).map(|()| print_complete(&self.to, output))
             }
             copied => copied,
@@ -117,7 +114,6 @@ fn ensure_is_backup(to: &Path, snapshot: &Snapshot) -> Result<(), Error> {
     Ok(())
 }
 
-/// The error with the path of the copy as it was given.
 fn as_given(error: Error, place: &Path, given: &Path) -> Error {
     let path = given.to_owned();
     match error {

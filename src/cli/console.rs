@@ -2,7 +2,6 @@
 //! relative paths are. It is that of the process, or that of a client of a database that is in use. Long searches write
 //! to it while they go on.
 
-use std::borrow::Cow;
 use std::io::{self, Read};
 use std::ops::{ControlFlow, Deref};
 use std::path::{Path, PathBuf};
@@ -20,9 +19,8 @@ pub(super) trait Terminal: Send + Sync {
     fn write(&self, bytes: &[u8]) -> io::Result<()>;
 
     /// Writes a line before the first output, if that goes to a terminal.
-    fn head(&self, line: &'static str) {
+    fn head(&self, _: &'static str) {
         // Only the process of the user has a terminal.
-        _ = line;
     }
 
     /// Waits until what was written has got to where standard output goes. An error if it may not have got there.
@@ -35,10 +33,8 @@ pub(super) trait Terminal: Send + Sync {
     /// where that is not known. `bytes` may have more to say behind it, as `bytes, 7 documents`.
     fn show(&self, done: u64, all: Option<u64>, what: &str);
 
-    /// Shows no progress any more.
     fn hide(&self);
 
-    /// Whether nobody wants the work to go on.
     fn is_ended(&self) -> bool;
 
     /// Standard input. `None` if it is that of the process.
@@ -85,7 +81,6 @@ impl Console {
         self.directory.is_some()
     }
 
-    /// Refuses to go on if nobody wants it.
     pub(super) fn ensure_wanted(&self) -> Result<(), Error> {
         if self.is_ended() {
             Err(Error::Interrupted)
@@ -128,13 +123,9 @@ impl Console {
     /// terminal or a device.
     pub(super) fn ensure_has_end(&self, path: &Path) -> Result<(), Error> {
         if self.is_of_client() && path != "-" && is_no_file(&self.place_of(path)) {
-            return Err(Error::Input {
-                source_name: path.display().to_string(),
-                line: None,
-                reason: "is no file, and the process that has the database open reads files only: give a file, or `-` \
-                         and standard input"
-                    .to_owned(),
-            });
+            let reason = "is no file, and the process that has the database open reads files only: give a file, or \
+                          `-` and standard input";
+            return Err(refused(path, reason));
         }
         Ok(())
     }
@@ -142,13 +133,9 @@ impl Console {
     /// Refuses an output of a client that another process means something else by.
     pub(super) fn ensure_shared(&self, path: &Path) -> Result<(), Error> {
         if self.is_of_client() && is_of_process(path) {
-            return Err(Error::Input {
-                source_name: path.display().to_string(),
-                line: None,
-                reason: "only this process has it, and another process has the database open and writes the output: \
-                         give a file"
-                    .to_owned(),
-            });
+            let reason = "only this process has it, and another process has the database open and writes the output: \
+                          give a file";
+            return Err(refused(path, reason));
         }
         Ok(())
     }
@@ -159,12 +146,20 @@ impl Console {
     }
 
     /// The progress of work that counts something.
-    pub(super) fn progress_of(&self, what: impl Into<Cow<'static, str>>) -> Progress {
+    pub(super) fn progress_of(&self, what: &str) -> Progress {
         Progress {
             terminal: self.terminal.clone(),
             is_shown: !self.quiet,
-            what: what.into(),
+            what: what.to_owned(),
         }
+    }
+}
+
+fn refused(path: &Path, reason: &str) -> Error {
+    Error::Input {
+        source_name: path.display().to_string(),
+        line: None,
+        reason: reason.to_owned(),
     }
 }
 
@@ -181,11 +176,18 @@ pub(super) fn is_of_process(path: &Path) -> bool {
     OWN.iter().any(|own| path.starts_with(own))
 }
 
+pub(super) fn break_if(is_to_end: bool) -> ControlFlow<()> {
+    match is_to_end {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    }
+}
+
 /// The progress of some work. It is shown until this is dropped.
 pub(super) struct Progress {
     terminal: Arc<dyn Terminal>,
     is_shown: bool,
-    what: Cow<'static, str>,
+    what: String,
 }
 
 impl Progress {
@@ -199,11 +201,7 @@ impl Progress {
         if self.is_shown {
             self.terminal.show(done, all, &self.what);
         }
-        if self.terminal.is_ended() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        break_if(self.terminal.is_ended())
     }
 
     /// As [`update`](Self::update), with a new name for what is counted.
@@ -213,7 +211,7 @@ impl Progress {
         all: Option<u64>,
         what: String,
     ) -> ControlFlow<()> {
-        self.what = what.into();
+        self.what = what;
         self.update(done, all)
     }
 }
@@ -235,7 +233,7 @@ pub(super) struct LongSearch {
 
 impl LongSearch {
     /// A search that counts something, or whose amount is known if `what` is empty.
-    pub(super) fn new(what: &'static str, output: &Output) -> Self {
+    pub(super) fn new(what: &str, output: &Output) -> Self {
         Self {
             progress: output.console().progress_of(what),
             failed: None,
@@ -244,12 +242,10 @@ impl LongSearch {
         }
     }
 
-    /// Lets the search go on when nobody reads what it prints.
     pub(super) fn go_on_unread(&mut self) {
         self.goes_on_unread = true;
     }
 
-    /// Shows how far the search is.
     pub(super) fn update(&mut self, done: u64, all: Option<u64>) {
         self.was_ended |= self.progress.update(done, all).is_break();
     }
@@ -273,18 +269,12 @@ impl LongSearch {
             self.flush(output);
         }
         let is_unread = output.is_closed() && !self.goes_on_unread;
-        match self.failed.is_some() || is_unread {
-            true => ControlFlow::Break(()),
-            false => self.wanted(),
-        }
+        break_if(self.failed.is_some() || is_unread || self.was_ended)
     }
 
     /// Whether the search should go on, if what it finds goes elsewhere.
     pub(super) fn wanted(&self) -> ControlFlow<()> {
-        match self.was_ended {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
+        break_if(self.was_ended)
     }
 
     /// Takes the progress from the screen, and writes the rest. Whether the search was ended from outside.

@@ -1,18 +1,23 @@
-//! `simdb create`: creates a database.
+//! `simdb create`: creates a database. `simdb serve`: opens or creates one for other processes, until it is told to end.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
-use crate::{CreateOptions, Database, Prefer, Scheme, SketchSize};
+use crate::serve::ensure_free_beside;
+use crate::{CreateOptions, Database, Error, Prefer, Scheme, SketchSize};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{
     Given as _, expected_documents, max_distance_parser, named_file, similarity_parser,
 };
 use super::commands::Command;
+use super::console::break_if;
 use super::output::Output;
 #[cfg(unix)]
 use super::remote::ensure_not_removed;
-use super::stats::stats_object;
+use super::stats::{seconds, stats_object};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -24,12 +29,32 @@ pub(super) struct Arguments {
     settings: NewDatabase,
 }
 
+#[derive(clap::Args)]
+pub(super) struct ServeArguments {
+    /// The database file; created if it does not exist
+    #[arg(value_name = "DB", value_parser = named_file())]
+    database: PathBuf,
+
+    /// End when nobody was connected for so many seconds [default: go on until Ctrl-C or SIGTERM]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    until_idle: Option<Duration>,
+
+    /// Put into memory what queries read, as far as there is room
+    ///
+    /// Others are answered meanwhile. Without it, the first queries of a large file are slower
+    #[arg(long)]
+    warm: bool,
+
+    #[command(flatten)]
+    settings: NewDatabase,
+}
+
 /// What a database is created with. What is not given is as [`CreateOptions`] has it.
 #[derive(clap::Args)]
-pub(super) struct NewDatabase {
+struct NewDatabase {
     /// The largest distance at which documents match, if a command names no other [default: with
     /// sketches 8, for simhash-2 10; without sketches or with --min-similarity 0: 5, for simhash-1 and external 3]
-    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
+    #[arg(long, value_name = "K", value_parser = max_distance_parser, allow_negative_numbers = true)]
     max_distance: Option<u32>,
 
     /// The size of the sketch of each document, in bytes; sketches tell how similar documents are [default:
@@ -69,7 +94,7 @@ pub(super) struct NewDatabase {
 }
 
 impl NewDatabase {
-    pub(super) fn options(&self) -> CreateOptions {
+    fn options(&self) -> CreateOptions {
         CreateOptions::new()
             .prefer(self.prefer)
             .given(self.expect, CreateOptions::expected_documents)
@@ -103,5 +128,55 @@ impl Command for Arguments {
 
     fn database(&self) -> Option<&Path> {
         Some(&self.database)
+    }
+}
+
+/// Puts into memory what queries read, unless the process is to end before.
+fn warm(database: &Database, is_ending: &AtomicBool) {
+    // What cannot be read is told to who asks for it.
+    _ = database.warm(|_, _| break_if(is_ending.load(Ordering::Relaxed)));
+}
+
+impl ServeArguments {
+    fn serve(&self, database: &Database, output: &Output) -> Result<(), Error> {
+        let mut has_said = false;
+        database.serve_until(|server| {
+            if !has_said {
+                output.remark(&format!("serves at {}", server.path().display()));
+                has_said = true;
+            }
+            let is_idle = self
+                .until_idle
+                .is_some_and(|most| server.idle_for() >= most);
+            break_if(output.console().is_ended() || is_idle)
+        })
+    }
+}
+
+impl Command for ServeArguments {
+    fn run(&self, output: &mut Output) -> CommandResult {
+        ensure_free_beside(&self.database)?;
+        let database = Database::open_or_create(&self.database, &self.settings.options())?;
+        let is_ending = AtomicBool::new(false);
+        thread::scope(|scope| {
+            if self.warm {
+                let thread = thread::Builder::new().name("simdb-warm".to_owned());
+                // Without a thread, memory fills as queries come.
+                _ = thread.spawn_scoped(scope, || warm(&database, &is_ending));
+            }
+            let served = self.serve(&database, output);
+            is_ending.store(true, Ordering::Relaxed);
+            served
+        })?;
+        database.close()?;
+        Ok(Answer::Yes)
+    }
+
+    fn database(&self) -> Option<&Path> {
+        Some(&self.database)
+    }
+
+    fn ends_in_order(&self) -> bool {
+        true
     }
 }

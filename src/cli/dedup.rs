@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::dedup::{Dedup, DedupEvent, DedupGroup, DedupStep, DedupTotals, GroupedRecord};
-use crate::files::ensure_is_list;
 use crate::plural::counted;
 use crate::{Error, Scheme, SketchSize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{BoundArguments, Given as _, Reading, named_file, texts_unread};
@@ -16,9 +15,9 @@ use super::clusters::ClusterArguments;
 use super::commands::Command;
 use super::console::{Console, Progress};
 use super::escaping::printable;
-use super::output::{Output, name_fields};
+use super::output::{Output, add_name, name_fields};
 use super::output_files::{are_same_file, ensure_apart, is_below};
-use super::rejections::Rejections;
+use super::rejections::{Rejections, ensure_is_list};
 use super::report::{Findings, SAMPLES};
 use super::units::told_any;
 
@@ -117,7 +116,6 @@ impl Command for Arguments {
     }
 }
 
-/// Prints the groups of near-duplicates.
 fn list(dedup: &Dedup, mut report: DedupReport, output: &mut Output) -> CommandResult {
     let mut groups = 0u64;
     let mut listed = 0u64;
@@ -256,13 +254,11 @@ impl Arguments {
                     .into_bytes())
             });
         }
-        dedup = dedup
-            .given(self.scheme, Dedup::scheme)
-            .given(self.sketch, Dedup::sketch_size);
         dedup
+            .given(self.scheme, Dedup::scheme)
+            .given(self.sketch, Dedup::sketch_size)
     }
 
-    /// What the report is about.
     fn title(&self) -> String {
         let mut title = "simdb dedup of ".to_owned();
         if let Some(first) = self.inputs.first() {
@@ -367,7 +363,6 @@ impl Steps {
         }
     }
 
-    /// Shows none any more.
     fn hide(&mut self) {
         self.step = None;
     }
@@ -453,19 +448,15 @@ fn print_group(output: &mut Output, group: &DedupGroup) {
 }
 
 fn record_object(record: &GroupedRecord) -> Value {
-    let mut object = Map::new();
-    object.extend(name_fields(
-        "input",
-        record.input.as_os_str().as_encoded_bytes(),
-    ));
+    let mut object = name_fields("input", record.input.as_os_str().as_encoded_bytes());
     if let Some(number) = record.number {
-        object.insert("record".to_owned(), number.into());
+        object["record"] = number.into();
     }
     if let Some(key) = &record.key {
-        object.extend(name_fields("key", key));
+        add_name(&mut object, "key", key);
     }
-    object.insert("distance".to_owned(), record.distance.into());
-    Value::Object(object)
+    object["distance"] = record.distance.into();
+    object
 }
 
 fn record_line(record: &GroupedRecord) -> String {

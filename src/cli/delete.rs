@@ -12,7 +12,7 @@ use super::arguments::BoundArguments;
 use super::clusters::ClusterArguments;
 use super::console::LongSearch;
 use super::escaping::printable;
-use super::output::{Output, key_fields, name_fields};
+use super::output::{Output, add_name, key_fields};
 use super::times::time;
 use super::verbs::{LiveDatabase, Opening, Verb};
 use crate::plural::counted;
@@ -135,8 +135,8 @@ fn delete_keys(keys: &[OsString], database: &Database, output: &mut Output) -> C
     for (key, was_there) in deleted {
         if output.is_json() {
             let mut object = key_fields(Some(key));
-            object.insert("deleted".to_owned(), was_there.into());
-            output.print_json(&Value::Object(object));
+            object["deleted"] = was_there.into();
+            output.print_json(&object);
         } else if was_there {
             output.print_line(&format!("deleted {}", printable(key)));
         }
@@ -165,12 +165,11 @@ fn print_stored_keys(keys: &[OsString], database: &Database, output: &mut Output
     Ok(Answer::yes_if(all_are_there))
 }
 
-/// Prints the key of a document that would be deleted.
 fn print_would_delete(output: &mut Output, key: &[u8]) {
     let mut object = key_fields(Some(key));
-    object.insert("would_delete".to_owned(), true.into());
+    object["would_delete"] = true.into();
     let line = format!("would delete {}", printable(key));
-    output.print_record(&Value::Object(object), &line);
+    output.print_record(&object, &line);
 }
 
 /// Removes documents and prints how many. The same command can be run again after it was stopped.
@@ -309,8 +308,8 @@ fn print_kept(output: &mut Output, duplicate: &Duplicate) {
 
 fn duplicate_object(duplicate: &Duplicate, field: &str, is_deleted: bool) -> Value {
     let mut object = key_fields(Some(duplicate.document.key()));
-    object.insert(field.to_owned(), is_deleted.into());
-    object.extend(name_fields("survivor", &duplicate.survivor));
-    object.insert("distance".to_owned(), json!(duplicate.distance));
-    Value::Object(object)
+    object[field] = is_deleted.into();
+    add_name(&mut object, "survivor", &duplicate.survivor);
+    object["distance"] = duplicate.distance.into();
+    object
 }

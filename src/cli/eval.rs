@@ -119,7 +119,6 @@ const METHODS_BY_DISTANCE: [&str; 6] = [
     "minwise-1+sketch@0.9",
 ];
 
-/// The methods that a name stands for.
 #[derive(Clone)]
 struct Methods(Vec<MethodName>);
 

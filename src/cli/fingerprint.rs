@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::ingest::{Fingerprinting, Record, Records, Rejected};
 use crate::{Fingerprint, Fingerprinter, Scheme, Sketch, SketchSize, Unit};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::Reading;
@@ -84,7 +84,6 @@ impl Command for Arguments {
 }
 
 impl Command for DistanceArguments {
-    /// Prints the distance of two fingerprints.
     fn run(&self, output: &mut Output) -> CommandResult {
         let distance = self.a.distance(self.b);
         output.print_record(&json!({"distance": distance}), &distance.to_string());
@@ -115,7 +114,7 @@ fn print_unit(output: &mut Output, (key, made): &Described) {
         add_fingerprint(&mut object, fingerprint);
         let sketch = made.as_ref().and_then(|(_, sketch)| sketch.as_ref());
         add_sketch(&mut object, sketch);
-        output.print_json(&Value::Object(object));
+        output.print_json(&object);
         return;
     }
     let digits = match fingerprint {

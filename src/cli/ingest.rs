@@ -16,12 +16,12 @@ use super::console::Console;
 use super::ingest_report::{IngestReport, print_ingested, print_largest_groups};
 use super::output::Output;
 use super::output_files::{are_same_file, is_below, is_no_file};
+use super::rejections::ensure_is_list;
 #[cfg(unix)]
 use super::remote::ensure_not_removed;
 use super::units::{count, positive_count};
 use super::verbs::{self, LiveDatabase, Opening, Verb};
 use super::verification::{Verification, VerifyArguments};
-use crate::files::ensure_is_list;
 use crate::ingest::{Ingest, Ingested, ReadOptions, Records, Reread};
 use crate::plural::counted;
 use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme, Server, SketchSize};
@@ -339,7 +339,6 @@ fn took_no_document(ingested: &Ingested, is_new: bool) -> bool {
     now.documents == 0 && (now.rejected > 0 || (is_new && now.passed_over == 0))
 }
 
-/// Says what a run has done that the user stopped.
 fn stopped(can_resume: bool, output: &Output) -> Failure {
     output.complain(match can_resume {
         true => "stopped; what was read is stored, and the same command goes on from there",
@@ -358,7 +357,6 @@ fn any_pipe(inputs: &[PathBuf], output: &Output) -> bool {
         .any(|path| *path == *"-" || is_no_file(&console.place_of(path)))
 }
 
-/// Ingests the records, and reports what happens.
 fn ingest(
     arguments: &Arguments,
     database: &Database,
@@ -420,23 +418,21 @@ impl Arguments {
             .given(self.scheme, CreateOptions::scheme)
     }
 
-    /// The options of a new database.
     fn options_of_new(
         &self,
         records: &mut Records,
         output: &Output,
     ) -> Result<CreateOptions, Error> {
-        let mut options = match self.scheme {
+        let options = match self.scheme {
             Some(_) => self.options(),
             None => self.options().scheme(records.suitable_scheme()?),
         };
         if let Some(field) = records.instead_of_texts() {
             output.complain(&texts_unread(field));
         }
-        options = options
+        Ok(options
             .given(self.bounds.max_distance, CreateOptions::max_distance)
-            .given(self.bounds.min_similarity, CreateOptions::min_similarity);
-        Ok(options)
+            .given(self.bounds.min_similarity, CreateOptions::min_similarity))
     }
 
     /// Refuses to write rejected records into the database or an input.
@@ -501,12 +497,12 @@ impl Arguments {
         if let Some(verification) = verification.cloned() {
             ingest = ingest.on_text(move |document, text| verification.keep(document, text));
         }
-        ingest = ingest.given(self.scheme, Ingest::scheme);
-        ingest.reread(match (self.again, self.restart) {
+        let reread = match (self.again, self.restart) {
             (_, true) => Reread::All,
             (true, _) => Reread::Ended,
             (false, false) => Reread::Nothing,
-        })
+        };
+        ingest.given(self.scheme, Ingest::scheme).reread(reread)
     }
 }
 

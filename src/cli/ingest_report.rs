@@ -11,7 +11,7 @@ use crate::{Change, Database, Document, Error, Unit, Verdict};
 use serde_json::{Value, json};
 
 use super::answer::Failure;
-use super::console::Progress;
+use super::console::{Progress, break_if};
 use super::escaping::printable;
 use super::match_list::MatchList;
 use super::output::{Output, add_fingerprint, key_fields, name_fields};
@@ -71,10 +71,7 @@ impl<'o> IngestReport<'o> {
         if let Err(error) = self.report(event) {
             self.failed = Some(error);
         }
-        match self.failed {
-            Some(_) => ControlFlow::Break(()),
-            None => ControlFlow::Continue(()),
-        }
+        break_if(self.failed.is_some())
     }
 
     fn report(&mut self, event: &Event<'_>) -> Result<(), Failure> {
@@ -170,10 +167,10 @@ impl<'o> IngestReport<'o> {
     fn print_input(&mut self, kind: &str, input: &Path, reason: &str, line: Option<u64>) {
         if self.output.is_json() {
             let mut object = name_fields("input", input.as_os_str().as_encoded_bytes());
-            object.insert("reason".to_owned(), reason.into());
-            object.insert("kind".to_owned(), kind.into());
-            object.insert("line".to_owned(), line.into());
-            self.output.print_json(&Value::Object(object));
+            object["reason"] = reason.into();
+            object["kind"] = kind.into();
+            object["line"] = line.into();
+            self.output.print_json(&object);
         }
     }
 
@@ -228,7 +225,6 @@ impl<'o> IngestReport<'o> {
     }
 }
 
-/// A path in a message.
 fn path_text(path: &Path) -> Cow<'_, str> {
     printable(path.as_os_str().as_encoded_bytes())
 }
@@ -257,16 +253,16 @@ fn duplicate_object(document: &Document, verdict: &Verdict, list: &MatchList<'_>
         Change::Replaced(_) => "replaced",
         Change::Skipped => "skipped",
     };
-    object.insert("verdict".to_owned(), change.into());
+    object["verdict"] = change.into();
     let mut deleted = Vec::new();
     for document in verdict.deleted() {
-        deleted.push(Value::Object(key_fields(Some(document.key()))));
+        deleted.push(key_fields(Some(document.key())));
     }
     if !deleted.is_empty() {
-        object.insert("deleted_documents".to_owned(), deleted.into());
+        object["deleted_documents"] = deleted.into();
     }
     list.add_fields(&mut object);
-    Value::Object(object)
+    object
 }
 
 fn totals_object(totals: &Totals, unit: Unit) -> Value {
@@ -365,7 +361,6 @@ fn totals_line(totals: &Totals, unit: Unit) -> String {
     format!("{documents}{units}: {}", parts.join(", "))
 }
 
-/// Prints what was done.
 pub(super) fn print_ingested(
     output: &mut Output,
     ingested: &Ingested,
@@ -382,7 +377,6 @@ pub(super) fn print_ingested(
 const GROUPS: usize = 5;
 const MOST_READ: u64 = 1 << 22;
 
-/// Prints the fingerprints that most documents have.
 pub(super) fn print_largest_groups(
     output: &mut Output,
     database: &Database,

@@ -1,7 +1,8 @@
-//! `simdb dump` and `simdb load`: from a database to JSON Lines, and back.
+//! `simdb get`: prints a stored document. `simdb dump` and `simdb load`: from a database to JSON Lines, and back.
 //!
-//! The first line is a header. Each further line is one document with all its fields.
+//! The first line of a dump is a header. Each further line is one document with all its fields.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use crate::ingest::{Stop, TextLines};
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 use super::answer::{Answer, CommandResult};
 use super::arguments::{Given as _, named_file};
 use super::commands::Command;
+use super::escaping::printable;
 use super::output::{Output, document_fields};
 use super::output_files::{StandingDatabase, print_complete};
 use super::stats::stats_object;
@@ -30,6 +32,15 @@ pub(crate) mod hostile;
 const DUMP_VERSION: u32 = 3;
 /// The oldest version that is read. Its documents have no count of repeats.
 const OLDEST_DUMP_VERSION: u32 = 2;
+
+#[derive(clap::Args)]
+pub(super) struct GetArguments {
+    #[command(flatten)]
+    pub(super) database: LiveDatabase,
+
+    /// The key of the document
+    key: OsString,
+}
 
 #[derive(clap::Args)]
 pub(super) struct DumpArguments {
@@ -92,6 +103,33 @@ struct Line {
     payload_base64: Option<String>,
 }
 
+impl Verb for GetArguments {
+    fn key(&self) -> Option<&OsStr> {
+        Some(&self.key)
+    }
+
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        let key = self.key.as_encoded_bytes();
+        let Some(document) = database.snapshot()?.get(key)? else {
+            output.complain(&format!("{}: no such key", printable(key)));
+            return Ok(Answer::No);
+        };
+        let object = document_fields(&document);
+        if output.is_json() {
+            output.print_json(&object);
+            return Ok(Answer::Yes);
+        }
+        for (name, value) in object.as_object().into_iter().flatten() {
+            let value = match value {
+                Value::String(text) => printable(text.as_bytes()).into_owned(),
+                value => value.to_string(),
+            };
+            output.print_line(&format!("{name}\t{value}"));
+        }
+        Ok(Answer::Yes)
+    }
+}
+
 impl Verb for DumpArguments {
     /// Prints a header and all documents in the order in which they were written. The output is always JSON.
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
@@ -110,7 +148,7 @@ impl Verb for DumpArguments {
         output.print_json(&header);
         let progress = output.console().progress_of("documents");
         for (printed, document) in (0u64..).zip(snapshot.documents()) {
-            output.print_json(&Value::Object(document_fields(&document?)));
+            output.print_json(&document_fields(&document?));
             if output.is_full() {
                 output.flush()?;
                 _ = progress.update(printed, Some(stats.documents));

@@ -1,12 +1,9 @@
 //! Matches as they are printed: as fields of an object, or in a line.
 
-use std::time::Duration;
-
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::escaping::printable;
-use super::output::{Output, document_fields};
-use crate::inspect::Explanation;
+use super::output::document_fields;
 use crate::plural::counted;
 use crate::{Match, Matches};
 
@@ -33,34 +30,36 @@ impl<'m> MatchList<'m> {
     }
 
     /// Adds `matches`, nearest first, and `total`. Adds `total_is_exact` only if it is false.
-    pub(super) fn add_fields(&self, object: &mut Map<String, Value>) {
+    pub(super) fn add_fields(&self, object: &mut Value) {
         let mut list = Vec::new();
         for (index, found) in self.matches.iter().enumerate() {
-            list.push(Value::Object(self.fields(index, found)));
+            list.push(self.fields(index, found));
         }
-        object.insert("matches".to_owned(), list.into());
-        object.insert("total".to_owned(), self.matches.total().into());
+        object["matches"] = list.into();
+        object["total"] = self.matches.total().into();
         if !self.matches.total_is_exact() {
-            object.insert("total_is_exact".to_owned(), json!(false));
+            object["total_is_exact"] = false.into();
         }
     }
 
-    fn fields(&self, index: usize, found: &Match) -> Map<String, Value> {
+    fn fields(&self, index: usize, found: &Match) -> Value {
         let mut fields = document_fields(&found.document);
-        fields.insert("distance".to_owned(), found.distance.into());
+        fields["distance"] = found.distance.into();
         if let Some(similarity) = found.similarity {
             let jaccard = rounded(similarity.jaccard());
             let containment = rounded(similarity.containment());
-            fields.insert("similarity".to_owned(), jaccard.into());
-            fields.insert("containment".to_owned(), containment.into());
+            fields["similarity"] = jaccard.into();
+            fields["containment"] = containment.into();
         }
         if let Some(&value) = self.values.get(index) {
-            fields.insert(self.measure.to_owned(), rounded(value).into());
+            fields[self.measure] = rounded(value).into();
         }
         // Payloads can be large, and a list of near-duplicates does not need them. Nor does it need the
         // sketches.
-        for name in ["payload", "payload_base64", "sketch", "shingles"] {
-            fields.remove(name);
+        if let Some(fields) = fields.as_object_mut() {
+            for name in ["payload", "payload_base64", "sketch", "shingles"] {
+                fields.remove(name);
+            }
         }
         fields
     }
@@ -114,80 +113,4 @@ impl<'m> MatchList<'m> {
 /// A similarity to four decimals. An estimate is not known better, and what is exact need not be.
 pub(super) fn rounded(similarity: f64) -> f64 {
     (similarity * 1e4).round() / 1e4
-}
-
-// How a query was answered, as `simdb explain` prints it.
-
-fn micros(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e8).round() / 100.0
-}
-
-pub(super) fn print_explanation(explanation: &Explanation, output: &mut Output) {
-    if output.is_json() {
-        output.print_json(&object(explanation));
-        return;
-    }
-    output.print_line(&format!(
-        "plan {}, max distance {}; a range is read in {}",
-        explanation.plan,
-        explanation.max_distance,
-        counted(explanation.sources, "level")
-    ));
-    if explanation.probes.is_empty() {
-        output.print_line("all fingerprints are compared");
-    }
-    for probe in &explanation.probes {
-        output.print_line(&format!(
-            "table {}: {} for fingerprints that differ in up to {} of the first {} bits; {:.1} candidates expected, \
-             {} found",
-            probe.table,
-            counted(probe.ranges, "range"),
-            probe.flips,
-            probe.prefix_bits,
-            probe.candidates_expected,
-            probe.candidates
-        ));
-    }
-    output.print_line(&format!(
-        "in all {:.1} candidates expected, {} found in {}; near: {}, {}",
-        explanation.candidates_expected,
-        explanation.candidates,
-        counted(explanation.blocks, "block"),
-        counted(explanation.near, "fingerprint"),
-        counted(explanation.total, "document")
-    ));
-    output.print_line(&format!(
-        "time: {} us expected, {} us taken, {} us when repeated",
-        micros(explanation.expected),
-        micros(explanation.first),
-        micros(explanation.again)
-    ));
-}
-
-fn object(explanation: &Explanation) -> Value {
-    let mut probes = Vec::new();
-    for probe in &explanation.probes {
-        probes.push(json!({
-            "table": probe.table,
-            "prefix_bits": probe.prefix_bits,
-            "flips": probe.flips,
-            "ranges": probe.ranges,
-            "candidates_expected": probe.candidates_expected,
-            "candidates": probe.candidates,
-        }));
-    }
-    json!({
-        "plan": explanation.plan,
-        "max_distance": explanation.max_distance,
-        "sources": explanation.sources,
-        "probes": probes,
-        "candidates_expected": explanation.candidates_expected,
-        "candidates": explanation.candidates,
-        "blocks": explanation.blocks,
-        "near": explanation.near,
-        "total": explanation.total,
-        "expected_us": micros(explanation.expected),
-        "first_us": micros(explanation.first),
-        "again_us": micros(explanation.again),
-    })
 }

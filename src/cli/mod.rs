@@ -19,7 +19,6 @@ mod delete;
 mod escaping;
 mod eval;
 mod fingerprint;
-mod get;
 mod ingest;
 mod ingest_report;
 mod load;
@@ -29,8 +28,6 @@ mod output_files;
 mod overlap;
 mod pair_output;
 mod pairs;
-#[cfg(feature = "parquet")]
-mod parquet_sink;
 mod plan;
 mod process;
 mod query;
@@ -39,7 +36,6 @@ mod rejections;
 mod remote;
 mod report;
 mod salvage;
-mod serve;
 mod sources;
 mod stats;
 #[cfg(feature = "parquet")]

@@ -10,7 +10,7 @@ use crate::{Document, Fingerprint, Sketch};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use clap::Args;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 /// Arguments of all commands.
 #[derive(Args)]
@@ -62,7 +62,6 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// The console, for messages and progress.
     pub(super) fn console(&self) -> &Console {
         &self.console
     }
@@ -85,7 +84,6 @@ impl Output {
         self.console.remark(message);
     }
 
-    /// Whether JSON was asked for.
     pub(super) fn is_json(&self) -> bool {
         self.json
     }
@@ -125,7 +123,6 @@ impl Output {
         self.waiting.push(b'\n');
     }
 
-    /// Prints several lines.
     pub(super) fn print_lines(&mut self, text: &str) {
         self.print_text(&harmless(text, &['\t', '\n']));
         self.waiting.push(b'\n');
@@ -167,67 +164,62 @@ impl Output {
     }
 }
 
-/// Adds bytes to an object: as text under `name` if they are UTF-8, otherwise as base64 under `name_base64`.
-fn add_bytes(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
+/// Adds bytes to an object: as text under `field` if they are UTF-8, otherwise as base64 under `field_base64`.
+pub(super) fn add_name(object: &mut Value, field: &str, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
-        Ok(text) => object.insert(name.to_owned(), text.into()),
-        Err(_) => object.insert(format!("{name}_base64"), BASE64.encode(bytes).into()),
-    };
+        Ok(text) => object[field] = text.into(),
+        Err(_) => object[format!("{field}_base64")] = BASE64.encode(bytes).into(),
+    }
 }
 
 /// The field of a name that may be any bytes: as text, or as base64 in a field with `_base64` behind its name.
-pub(super) fn name_fields(field: &str, name: &[u8]) -> Map<String, Value> {
-    let mut object = Map::new();
-    add_bytes(&mut object, field, name);
+pub(super) fn name_fields(field: &str, name: &[u8]) -> Value {
+    let mut object = json!({});
+    add_name(&mut object, field, name);
     object
 }
 
 /// The field of a key: `key`, or `key_base64` if the key is not UTF-8. Without a key, `key` is null.
-pub(super) fn key_fields(key: Option<&[u8]>) -> Map<String, Value> {
-    let mut object = Map::new();
+pub(super) fn key_fields(key: Option<&[u8]>) -> Value {
     match key {
-        Some(key) => add_bytes(&mut object, "key", key),
-        None => _ = object.insert("key".to_owned(), Value::Null),
+        Some(key) => name_fields("key", key),
+        None => json!({ "key": null }),
     }
-    object
 }
 
 /// Adds `fingerprint`. If there is none, adds `too_short` too.
-pub(super) fn add_fingerprint(object: &mut Map<String, Value>, fingerprint: Option<Fingerprint>) {
-    object.insert(
-        "fingerprint".to_owned(),
-        fingerprint.map(|bits| bits.to_string()).into(),
-    );
+pub(super) fn add_fingerprint(object: &mut Value, fingerprint: Option<Fingerprint>) {
+    object["fingerprint"] = fingerprint.map(|bits| bits.to_string()).into();
     if fingerprint.is_none() {
-        object.insert("too_short".to_owned(), true.into());
+        object["too_short"] = true.into();
     }
 }
 
 /// Adds the `sketch` of a document and the number of its `shingles`, if it has a sketch.
-pub(super) fn add_sketch(object: &mut Map<String, Value>, sketch: Option<&Sketch>) {
+pub(super) fn add_sketch(object: &mut Value, sketch: Option<&Sketch>) {
     if let Some(sketch) = sketch {
-        object.insert("sketch".to_owned(), sketch.to_string().into());
-        object.insert("shingles".to_owned(), sketch.shingles().into());
+        object["sketch"] = sketch.to_string().into();
+        object["shingles"] = sketch.shingles().into();
     }
 }
 
 /// All fields of a document. Empty fields are left out.
-pub(super) fn document_fields(document: &Document) -> Map<String, Value> {
+pub(super) fn document_fields(document: &Document) -> Value {
     let mut object = key_fields(Some(document.key()));
     add_fingerprint(&mut object, document.fingerprint());
     add_sketch(&mut object, document.sketch());
-    object.insert("seen".to_owned(), document.seen().into());
+    object["seen"] = document.seen().into();
     if document.repeats() > 0 {
-        object.insert("repeats".to_owned(), document.repeats().into());
+        object["repeats"] = document.repeats().into();
     }
     if !document.rank().is_empty() {
-        object.insert("rank".to_owned(), document.rank().into());
+        object["rank"] = document.rank().into();
     }
     if !document.scope().is_empty() {
-        object.insert("scope".to_owned(), document.scope().into());
+        object["scope"] = document.scope().into();
     }
     if !document.payload().is_empty() {
-        add_bytes(&mut object, "payload", document.payload());
+        add_name(&mut object, "payload", document.payload());
     }
     object
 }

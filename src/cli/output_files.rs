@@ -28,7 +28,6 @@ pub(super) struct StandingFile {
 }
 
 impl StandingFile {
-    /// Refuses what is no file.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         if !path.is_file() {
             return Err(already_exists(path));
@@ -233,14 +232,13 @@ pub(super) fn is_below(file: &Path, directory: &Path) -> bool {
 // A small file that a command writes at its end: whole, or not at all. Whether it can be written is known before the
 // work.
 
-/// The file.
 pub(super) struct WholeFile {
     /// What it is, for messages.
     what: &'static str,
     /// As it was given.
     path: PathBuf,
     pub(super) place: PathBuf,
-    replace: bool,
+    existing: Existing,
 }
 
 impl WholeFile {
@@ -249,7 +247,10 @@ impl WholeFile {
             what,
             path: path.to_owned(),
             place: console.place_of(path),
-            replace,
+            existing: match replace {
+                true => Existing::Replace,
+                false => Existing::Refuse,
+            },
         }
     }
 
@@ -270,7 +271,7 @@ impl WholeFile {
     /// Refuses a file that exists or cannot be written, before there is any work for it. One that begins as
     /// `may_begin` says may be what a command that was killed has made, and is compared at the end.
     pub(super) fn ensure_writable(&self, may_begin: Option<&str>) -> Result<(), Failure> {
-        if !self.replace {
+        if self.existing == Existing::Refuse {
             let absent = match may_begin {
                 Some(begin) => ensure_may_stand(&self.place, begin.as_bytes()),
                 None => ensure_nothing_at(&self.place),
@@ -303,7 +304,7 @@ impl WholeFile {
         for (index, (place, new)) in written.into_iter().enumerate() {
             if let Err(failure) = files[index].0.name(&place, new) {
                 for (file, _) in &files[..index] {
-                    if !file.replace {
+                    if file.existing == Existing::Refuse {
                         _ = fs::remove_file(&file.place);
                     }
                 }
@@ -314,11 +315,7 @@ impl WholeFile {
     }
 
     fn name(&self, place: &Path, new: NewFile) -> Result<(), Failure> {
-        let existing = match self.replace {
-            true => Existing::Replace,
-            false => Existing::Refuse,
-        };
-        match new.finish(place, existing) {
+        match new.finish(place, self.existing) {
             Err(Error::Io { source, .. }) => Err(self.failed(&source)),
             Err(Error::AlreadyExists { .. }) => Err(self.exists().into()),
             finished => Ok(finished?),
@@ -327,13 +324,8 @@ impl WholeFile {
 
     /// The new file, and where it is to stand.
     fn new_file(&self) -> Result<(PathBuf, NewFile), Failure> {
-        let folder =
-            directory_of(&self.place).map_err(|_| self.refused("there is no such folder"))?;
-        let new = match self.replace {
-            true => NewFile::in_place_of(&self.place),
-            false => NewFile::create(folder).map(|new| (self.place.clone(), new)),
-        };
-        new.map_err(|error| match error {
+        directory_of(&self.place).map_err(|_| self.refused("there is no such folder"))?;
+        NewFile::at(&self.place, self.existing).map_err(|error| match error {
             Error::Io { source, .. } => self.failed(&source),
             error => error.into(),
         })

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use crate::ingest::{Record, Records, Rejected};
 use crate::plural::counted;
 use crate::{
-    Database, FirstMatch, Near, Overlap, OverlapDocument, OverlapQuery, OverlapUnit, Snapshot, Unit,
+    Database, Document, FirstMatch, Near, Overlap, OverlapDocument, OverlapQuery, OverlapUnit,
+    Snapshot, Unit,
 };
 use clap::ArgAction;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{NearArguments, Reading};
@@ -59,7 +60,6 @@ pub(super) struct Arguments {
     list_units: bool,
 }
 
-/// A document that is asked about.
 struct Asked {
     key: Option<Vec<u8>>,
     text: String,
@@ -101,11 +101,10 @@ fn has_units(snapshot: &Snapshot) -> Result<bool, Failure> {
     /// So few are read soon, and in a database of units nearly all of them are units.
     const LOOKED_AT: usize = 16;
     let sample = snapshot.sample(LOOKED_AT)?;
-    let is_unit = |key: &[u8]| Unit::document_of(key) != key;
-    Ok(sample.is_empty() || sample.iter().any(|document| is_unit(document.key())))
+    let mut keys = sample.iter().map(Document::key);
+    Ok(sample.is_empty() || keys.any(|key| Unit::document_of(key) != key))
 }
 
-/// What the texts are asked of.
 struct Asking<'a> {
     arguments: &'a Arguments,
     snapshot: Snapshot,
@@ -198,22 +197,19 @@ impl Asking<'_> {
 
     fn object(&self, asked: &Asked, overlap: &Overlap) -> Value {
         let mut object = key_fields(asked.key.as_deref());
-        let totals = json!({
-            "share": rounded(overlap.share()),
-            "judged": overlap.judged,
-            "too_short": overlap.too_short,
-            "found": overlap.found,
-            "characters": overlap.characters,
-            "found_characters": overlap.found_characters,
-            "total_documents": overlap.total_documents,
-        });
-        object.extend(totals.as_object().cloned().unwrap_or_default());
+        object["share"] = rounded(overlap.share()).into();
+        object["judged"] = overlap.judged.into();
+        object["too_short"] = overlap.too_short.into();
+        object["found"] = overlap.found.into();
+        object["characters"] = overlap.characters.into();
+        object["found_characters"] = overlap.found_characters.into();
+        object["total_documents"] = overlap.total_documents.into();
         let documents: Vec<Value> = overlap.documents.iter().map(object_of_document).collect();
-        object.insert("documents".to_owned(), documents.into());
+        object["documents"] = documents.into();
         if self.arguments.list_units {
-            object.insert("units".to_owned(), asked.objects_of_units(overlap).into());
+            object["units"] = asked.objects_of_units(overlap).into();
         }
-        Value::Object(object)
+        object
     }
 }
 
@@ -276,19 +272,19 @@ impl Asked {
         for (number, unit) in (1..).zip(&overlap.units) {
             characters += self.text[end..unit.range.start].chars().count() as u64;
             end = unit.range.end;
-            let mut object = Map::new();
-            object.insert("unit".to_owned(), json!(number));
-            object.insert("text".to_owned(), self.text[unit.range.clone()].into());
-            object.insert("start".to_owned(), characters.into());
+            let mut object = json!({});
+            object["unit"] = number.into();
+            object["text"] = self.text[unit.range.clone()].into();
+            object["start"] = characters.into();
             characters += unit.characters;
-            object.insert("end".to_owned(), characters.into());
+            object["end"] = characters.into();
             if unit.is_too_short {
-                object.insert("too_short".to_owned(), true.into());
+                object["too_short"] = true.into();
             } else {
                 let first = unit.first().map(object_of_first);
-                object.insert("first".to_owned(), first.into());
+                object["first"] = first.into();
             }
-            objects.push(Value::Object(object));
+            objects.push(object);
         }
         objects
     }
@@ -296,26 +292,23 @@ impl Asked {
 
 fn object_of_document(document: &OverlapDocument) -> Value {
     let mut object = key_fields(Some(&document.key));
-    let fields = json!({
-        "share": rounded(document.share),
-        "units": document.units,
-        "characters": document.characters,
-        "first_units": document.first_units,
-        "seen": document.seen,
-    });
-    object.extend(fields.as_object().cloned().unwrap_or_default());
-    Value::Object(object)
+    object["share"] = rounded(document.share).into();
+    object["units"] = document.units.into();
+    object["characters"] = document.characters.into();
+    object["first_units"] = document.first_units.into();
+    object["seen"] = document.seen.into();
+    object
 }
 
 fn object_of_first(first: &FirstMatch) -> Value {
     let mut object = key_fields(Some(&first.key));
-    object.insert("seen".to_owned(), first.seen.into());
-    object.insert("distance".to_owned(), first.distance.into());
+    object["seen"] = first.seen.into();
+    object["distance"] = first.distance.into();
     if let Some(similarity) = first.similarity {
         let jaccard = rounded(similarity.jaccard());
-        object.insert("similarity".to_owned(), jaccard.into());
+        object["similarity"] = jaccard.into();
     }
-    Value::Object(object)
+    object
 }
 
 /// The share of a document, its units, how many of them it had first, the time of the first, and its key, with tabs
@@ -344,7 +337,6 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// A day, in UTC.
 fn date(seconds: i64) -> String {
     match Timestamp::from_second(seconds) {
         Ok(time) => time.to_zoned(TimeZone::UTC).date().to_string(),

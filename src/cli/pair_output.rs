@@ -15,12 +15,12 @@ use super::answer::Failure;
 use super::escaping::printable;
 use super::output::{Output, name_fields};
 use super::output_files::StandingFile;
-#[cfg(feature = "parquet")]
-use super::parquet_sink;
 use crate::files::{directory_of, ensure_named_as_plain, replace, sync_name};
+#[cfg(feature = "parquet")]
+use crate::parquet::{KeyColumns, PairFile};
 use crate::plural::counted;
 use crate::{Error, FingerprintGroup, Pair, PairPosition};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// How and where pairs are written.
 #[derive(clap::Args)]
@@ -46,7 +46,6 @@ pub(super) struct PairArguments {
 }
 
 impl PairArguments {
-    /// Whether lines go to standard output.
     pub(super) fn prints_lines(&self) -> bool {
         let is_screen = match &self.output {
             Some(path) => path.as_os_str() == "-",
@@ -84,9 +83,15 @@ impl PairArguments {
         match (format, path) {
             #[cfg(feature = "parquet")]
             (PairFormat::Parquet, Some(path)) => {
-                let has_two = sides != Sides::One;
-                let sink = parquet_sink::open(path, self.binary_keys, has_two, self.replace)?;
-                Ok((sink, None))
+                let keys = match self.binary_keys {
+                    true => KeyColumns::Binary,
+                    false => KeyColumns::Text,
+                };
+                let mut file = PairFile::create(path, keys, self.replace)?;
+                if sides != Sides::One {
+                    file = file.of_two_databases();
+                }
+                Ok((Box::new(file), None))
             }
             #[cfg(not(feature = "parquet"))]
             (PairFormat::Parquet, Some(_)) => Err(
@@ -128,7 +133,6 @@ enum PairFormat {
     Parquet,
 }
 
-/// What the pairs are of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sides {
     /// One database.
@@ -156,15 +160,12 @@ pub(super) trait Sink {
         self.take(output)
     }
 
-    /// Takes what was printed.
-    fn take(&mut self, output: &mut Output) -> Result<(), Failure> {
-        _ = output;
+    fn take(&mut self, _: &mut Output) -> Result<(), Failure> {
         Ok(())
     }
 
     /// All pairs of some units were taken, up to a position. Some of the next unit may have been taken too.
-    fn reach(&mut self, position: PairPosition, output: &mut Output) -> Result<(), Failure> {
-        _ = position;
+    fn reach(&mut self, _: PairPosition, output: &mut Output) -> Result<(), Failure> {
         self.take(output)
     }
 
@@ -185,7 +186,6 @@ pub(super) trait Sink {
     }
 }
 
-/// Standard output.
 struct Screen;
 
 impl Sink for Screen {
@@ -252,7 +252,49 @@ impl Sink for Resumable {
     }
 }
 
-/// How pairs are put into words.
+#[cfg(feature = "parquet")]
+impl Sink for PairFile {
+    fn pair(&mut self, pair: &Pair, _: PairLines, _: &mut Output) -> Result<(), Failure> {
+        Ok(PairFile::pair(self, pair).map_err(with_advice)?)
+    }
+
+    fn group(
+        &mut self,
+        group: &FingerprintGroup,
+        _: PairLines,
+        _: &mut Output,
+    ) -> Result<(), Failure> {
+        Ok(PairFile::group(self, group).map_err(with_advice)?)
+    }
+
+    fn finish(self: Box<Self>, _: &Output) -> Result<(), Failure> {
+        Ok(PairFile::finish(*self).map(drop)?)
+    }
+
+    fn stop(&self, _: Option<PairPosition>, _: u64) -> Result<String, Failure> {
+        Ok("; no file was made, and the same command begins anew".to_owned())
+    }
+}
+
+#[cfg(feature = "parquet")]
+fn with_advice(error: Error) -> Error {
+    match error {
+        Error::Input {
+            source_name,
+            line,
+            reason,
+        } => {
+            let reason = format!("{reason}: give --binary-keys");
+            Error::Input {
+                source_name,
+                line,
+                reason,
+            }
+        }
+        error => error,
+    }
+}
+
 #[derive(Clone, Copy)]
 pub(super) struct PairLines {
     pub(super) has_groups: bool,
@@ -306,21 +348,22 @@ fn pair_object(pair: &Pair, has_groups: bool) -> Value {
     } else {
         document_object
     };
-    let mut object = Map::new();
-    object.insert("a".to_owned(), object_of(&pair.a));
-    object.insert("b".to_owned(), object_of(&pair.b));
-    object.insert("distance".to_owned(), pair.distance.into());
+    let mut object = json!({
+        "a": object_of(&pair.a),
+        "b": object_of(&pair.b),
+        "distance": pair.distance,
+    });
     if let Some(similarity) = pair.similarity {
-        object.insert("similarity".to_owned(), similarity.into());
+        object["similarity"] = similarity.into();
     }
-    Value::Object(object)
+    object
 }
 
 fn document_object(document: &FingerprintGroup) -> Value {
     let mut object = name_fields("key", &document.newest_key);
     let fingerprint = document.fingerprint.to_string();
-    object.insert("fingerprint".to_owned(), json!(fingerprint));
-    Value::Object(object)
+    object["fingerprint"] = fingerprint.into();
+    object
 }
 
 fn group_object(group: &FingerprintGroup) -> Value {

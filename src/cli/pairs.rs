@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::answer::{Answer, CommandResult, Failure, cannot_keep};
 use super::arguments::{NearArguments, Reading};
 use super::console::LongSearch;
-use super::output::{Output, name_fields};
+use super::output::{Output, add_name};
 use super::output_files::ensure_replaceable;
 use super::pair_output::{PairArguments, PairLines, Sides, Sink};
 use super::rejections;
@@ -163,7 +163,6 @@ impl Verb for Arguments {
         true
     }
 
-    /// The other side.
     fn inputs(&self) -> Vec<&Path> {
         self.with.as_deref().into_iter().collect()
     }
@@ -193,8 +192,8 @@ impl Arguments {
             "scope": scope,
             "groups": self.groups,
         });
-        if let (Some(with), Some(fields)) = (&self.with, wanted.as_object_mut()) {
-            fields.extend(name_fields("with", with.as_os_str().as_encoded_bytes()));
+        if let Some(with) = &self.with {
+            add_name(&mut wanted, "with", with.as_os_str().as_encoded_bytes());
         }
         wanted
     }
@@ -244,7 +243,6 @@ impl PairPrinter<'_> {
         }
     }
 
-    /// Whether the search should go on.
     fn flow(&mut self, output: &mut Output) -> ControlFlow<()> {
         match self.sink.is_screen() {
             true => self.search.flow(output),

@@ -30,7 +30,7 @@ const OF_PLANS: [&str; 6] = [
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The largest distance at which documents are to match [default: that of `create`]
-    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
+    #[arg(long, value_name = "K", value_parser = max_distance_parser, allow_negative_numbers = true)]
     max_distance: Option<u32>,
 
     /// How fingerprints are made from texts; `external` if they are made elsewhere
@@ -159,7 +159,6 @@ impl Arguments {
     }
 }
 
-/// Prints a job in SQL.
 fn emit(arguments: &Arguments, dialect: SqlDialect, output: &mut Output) -> CommandResult {
     if output.is_json() {
         return Err("--emit prints SQL, so it cannot be used with --json".into());

@@ -3,20 +3,23 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{NearArguments, Reading};
 use super::console::Console;
 use super::escaping::printable;
-use super::match_list::{MatchList, print_explanation};
+use super::match_list::MatchList;
 use super::output::{Output, add_fingerprint, key_fields};
 use super::rejections;
 use super::units::{count, positive_count};
 use super::verbs::{LiveDatabase, Verb};
 use super::verification::{Verification, VerifyArguments};
 use crate::ingest::{Fingerprinting, Record, Records, Rejected};
+use crate::inspect::Explanation;
+use crate::plural::counted;
 use crate::{
     Database, Document, Error, Fingerprint, Matches, Order, Query, Scheme, Sketch, SketchSize,
     Snapshot, TextMeasure, Unit,
@@ -184,7 +187,6 @@ impl Arguments {
         })
     }
 
-    /// Whether matches are counted and not listed.
     fn only_counts(&self) -> bool {
         self.limit == 0
     }
@@ -229,7 +231,6 @@ struct QuerySession<'a> {
 }
 
 impl<'a> QuerySession<'a> {
-    /// Reads the file with the texts, if there is one.
     fn new(
         arguments: &'a Arguments,
         database: &'a Database,
@@ -611,7 +612,7 @@ impl QueryDocument {
         let mut object = key_fields(self.key.as_deref());
         add_fingerprint(&mut object, self.fingerprint);
         list.add_fields(&mut object);
-        Value::Object(object)
+        object
     }
 
     fn name(&self) -> String {
@@ -645,4 +646,80 @@ fn total_text(matches: &Matches) -> String {
         true => matches.total().to_string(),
         false => format!("at least {}", matches.total()),
     }
+}
+
+// How a query was answered, as `simdb explain` prints it.
+
+fn micros(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e8).round() / 100.0
+}
+
+fn print_explanation(explanation: &Explanation, output: &mut Output) {
+    if output.is_json() {
+        output.print_json(&explanation_object(explanation));
+        return;
+    }
+    output.print_line(&format!(
+        "plan {}, max distance {}; a range is read in {}",
+        explanation.plan,
+        explanation.max_distance,
+        counted(explanation.sources, "level")
+    ));
+    if explanation.probes.is_empty() {
+        output.print_line("all fingerprints are compared");
+    }
+    for probe in &explanation.probes {
+        output.print_line(&format!(
+            "table {}: {} for fingerprints that differ in up to {} of the first {} bits; {:.1} candidates expected, \
+             {} found",
+            probe.table,
+            counted(probe.ranges, "range"),
+            probe.flips,
+            probe.prefix_bits,
+            probe.candidates_expected,
+            probe.candidates
+        ));
+    }
+    output.print_line(&format!(
+        "in all {:.1} candidates expected, {} found in {}; near: {}, {}",
+        explanation.candidates_expected,
+        explanation.candidates,
+        counted(explanation.blocks, "block"),
+        counted(explanation.near, "fingerprint"),
+        counted(explanation.total, "document")
+    ));
+    output.print_line(&format!(
+        "time: {} us expected, {} us taken, {} us when repeated",
+        micros(explanation.expected),
+        micros(explanation.first),
+        micros(explanation.again)
+    ));
+}
+
+fn explanation_object(explanation: &Explanation) -> Value {
+    let mut probes = Vec::new();
+    for probe in &explanation.probes {
+        probes.push(json!({
+            "table": probe.table,
+            "prefix_bits": probe.prefix_bits,
+            "flips": probe.flips,
+            "ranges": probe.ranges,
+            "candidates_expected": probe.candidates_expected,
+            "candidates": probe.candidates,
+        }));
+    }
+    json!({
+        "plan": explanation.plan,
+        "max_distance": explanation.max_distance,
+        "sources": explanation.sources,
+        "probes": probes,
+        "candidates_expected": explanation.candidates_expected,
+        "candidates": explanation.candidates,
+        "blocks": explanation.blocks,
+        "near": explanation.near,
+        "total": explanation.total,
+        "expected_us": micros(explanation.expected),
+        "first_us": micros(explanation.first),
+        "again_us": micros(explanation.again),
+    })
 }

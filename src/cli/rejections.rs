@@ -1,24 +1,22 @@
 //! Rejected records: the first few of a kind as messages, the others as a number, and all of them in a file on demand.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::files::{ensure_named_as_plain, open_output};
+use crate::files::{ensure_named_as_plain, leads_nowhere};
 use crate::ingest::{Offset, Rejected};
 use crate::plural::counted;
 use serde_json::{Value, json};
 
 use super::console::Console;
 use super::escaping::printable;
-use super::output::{Output, name_fields};
+use super::output::{Output, add_name};
 
-/// How many of a kind are shown.
 const MOST_SHOWN: u64 = 5;
 
-/// The rejected records of a command.
 pub(super) struct Rejections {
     console: Console,
     kinds: HashMap<&'static str, Kind>,
@@ -26,6 +24,7 @@ pub(super) struct Rejections {
     json: bool,
 }
 
+#[derive(Default)]
 struct Kind {
     count: u64,
     /// The last that was shown.
@@ -53,11 +52,7 @@ impl Rejections {
     }
 
     pub(super) fn add(&mut self, rejected: &Rejected) -> Result<(), Error> {
-        let kind = self.kinds.entry(rejected.reason.kind());
-        let kind = kind.or_insert_with(|| Kind {
-            count: 0,
-            example: String::new(),
-        });
+        let kind = self.kinds.entry(rejected.reason.kind()).or_default();
         kind.count += 1;
         if kind.count <= MOST_SHOWN {
             kind.example = rejected.to_string();
@@ -74,7 +69,6 @@ impl Rejections {
         writeln!(file, "{line}").map_err(Error::io(path))
     }
 
-    /// Writes out what is to go to the file.
     pub(super) fn flush(&mut self) -> Result<(), Error> {
         match &mut self.file {
             Some((path, file)) => file.flush().map_err(Error::io(path)),
@@ -102,6 +96,62 @@ impl Rejections {
     }
 }
 
+/// Refuses to add to what is no list: a link that leads to nothing, which may become the database, and a file that is
+/// no text.
+pub(super) fn ensure_is_list(path: &Path, place: &Path) -> Result<(), Error> {
+    const LOOKED_AT: u64 = 4096;
+    if let Some(error) = leads_nowhere(place) {
+        return Err(error);
+    }
+    // What cannot be read cannot be told, and a pipe would wait.
+    if !fs::metadata(place).is_ok_and(|found| found.is_file()) {
+        return Ok(());
+    }
+    let Ok(file) = File::open(place) else {
+        return Ok(());
+    };
+    let mut beginning = Vec::new();
+    file.take(LOOKED_AT)
+        .read_to_end(&mut beginning)
+        .map_err(Error::io(path))?;
+    let mut bytes = beginning.iter();
+    let has_controls = bytes.any(|byte| !matches!(byte, b'\t' | b'\n' | b'\r' | b' '..));
+    if beginning.starts_with(b"WARC/") || has_controls {
+        let reason = "it is no list of rejected records, and such records are added to the end of the file: name another";
+        return Err(Error::output(path, reason));
+    }
+    Ok(())
+}
+
+/// Opens an output that need not be a file. A pipe is opened only if somebody reads it already: whoever waits for a
+/// reader hears no signal.
+fn open_output(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    #[cfg(unix)]
+    {
+        use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.custom_flags(OFlags::NONBLOCK.bits() as i32);
+        let file = options.open(path).map_err(told_without_reader)?;
+        // From here on writing waits for a slow reader, as it does elsewhere.
+        fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+        Ok(file)
+    }
+    #[cfg(not(unix))]
+    {
+        options.open(path)
+    }
+}
+
+/// Says what is meant by the error of a pipe that nobody reads, which the system calls a device.
+#[cfg(unix)]
+fn told_without_reader(error: io::Error) -> io::Error {
+    if error.raw_os_error() != Some(rustix::io::Errno::NXIO.raw_os_error()) {
+        return error;
+    }
+    let reason = "it is no file but a pipe that nobody reads, or a socket; give a file";
+    io::Error::new(io::ErrorKind::InvalidInput, reason)
+}
+
 /// Says why a record is rejected, and prints its line. An input that cannot be read is no record.
 pub(super) fn print(rejected: &Rejected, output: &mut Output) {
     output.complain(&message(rejected));
@@ -120,7 +170,6 @@ pub(super) fn message(rejected: &Rejected) -> String {
     }
 }
 
-/// A rejected record as a JSON object.
 pub(super) fn object(rejected: &Rejected) -> Value {
     let mut object = json!({
         "key": null,
@@ -128,12 +177,8 @@ pub(super) fn object(rejected: &Rejected) -> Value {
         "kind": rejected.reason.kind(),
         "line": rejected.line,
     });
-    if let Some(fields) = object.as_object_mut() {
-        fields.extend(name_fields(
-            "source",
-            rejected.path.as_os_str().as_encoded_bytes(),
-        ));
-    }
+    let source = rejected.path.as_os_str().as_encoded_bytes();
+    add_name(&mut object, "source", source);
     match rejected.offset {
         Some(Offset::Stored(bytes)) => object["offset"] = bytes.into(),
         Some(Offset::Unpacked(bytes)) => object["unpacked_offset"] = bytes.into(),

@@ -120,7 +120,6 @@ impl<'a> Remote<'a> {
         format!("{}: {reason}", self.database.display()).into()
     }
 
-    /// The line that asks.
     fn request(&self, has_input: bool) -> Result<Vec<u8>, Failure> {
         let file = match fs::metadata(self.database) {
             // Its file may have been removed. Who has it open knows.
@@ -204,7 +203,6 @@ impl<'a> Remote<'a> {
     }
 }
 
-/// Refuses inputs that only this process has, as another process is to read them.
 fn ensure_others_can_read(inputs: &[&Path]) -> Result<(), Failure> {
     for path in inputs {
         if is_of_process(path) {
@@ -246,7 +244,8 @@ pub(super) fn ensure_not_removed(database: &Path, place: &Path) -> Result<(), Fa
     if !is_missing || connect(socket).is_err() {
         return Ok(());
     }
-    let (database, socket) = (database.display(), socket.display());
+    let database = database.display();
+    let socket = socket.display();
     Err(format!(
         "{database}: its file was removed or renamed, and the process that listens at {socket} still has it open: \
          `simdb backup {database} TO --socket {socket}` saves what is in it, as long as that process lives; of a file \
@@ -285,7 +284,6 @@ fn send_input(mut input: impl Read, mut stream: &UnixStream) -> io::Result<()> {
     }
 }
 
-/// Why there is no answer.
 enum Unanswered {
     /// The user wants none.
     Unwanted,
@@ -311,7 +309,6 @@ impl Unanswered {
     }
 }
 
-/// The lines that the other end sends.
 struct Answers<'a> {
     reader: BufReader<&'a UnixStream>,
     line: Vec<u8>,
@@ -326,7 +323,6 @@ impl<'a> Answers<'a> {
         })
     }
 
-    /// Reads the version of the other end.
     fn greet(&mut self, console: &Console) -> Result<(), Unanswered> {
         match self.next(console, Some(Instant::now() + PATIENCE)) {
             Ok(Frame::SimdbAdmin(VERSION)) => Ok(()),
@@ -374,7 +370,6 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// The error if nobody answers for a database that is in use.
 pub(super) fn nobody_answers(busy: &Error) -> Failure {
     let name = match busy {
         Error::Busy {
@@ -436,7 +431,6 @@ struct ClientCommand {
 }
 
 impl ClientCommand {
-    /// Parses the arguments of a client, or says what is wrong with them.
     fn parse(arguments: Vec<OsString>) -> Result<Self, String> {
         Self::try_parse_from(arguments).map_err(|error| {
             let error = error.to_string();

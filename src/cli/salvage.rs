@@ -50,7 +50,7 @@ struct Settings {
 
     /// Its max distance
     #[arg(
-        long, value_name = "K", requires = "scheme", value_parser = max_distance_parser(), allow_negative_numbers = true
+        long, value_name = "K", requires = "scheme", value_parser = max_distance_parser, allow_negative_numbers = true
     )]
     max_distance: Option<u32>,
 
@@ -64,7 +64,6 @@ struct Settings {
 }
 
 impl Settings {
-    /// The settings, if they are given.
     fn options(&self) -> Option<CreateOptions> {
         Some(
             CreateOptions::new()

@@ -93,9 +93,9 @@ fn forget_before(
             if source.updated() < time {
                 count += 1;
                 let mut object = name_fields("source", source.name());
-                object.insert("would_forget".to_owned(), true.into());
+                object["would_forget"] = true.into();
                 let line = format!("would forget {}", line(&source));
-                output.print_record(&Value::Object(object), &line);
+                output.print_record(&object, &line);
             }
         }
         let sources = counted(count, "source");
@@ -115,21 +115,18 @@ fn object(source: &Source) -> Value {
     let place = source.place();
     let totals = source.totals();
     let mut object = name_fields("source", source.name());
-    let fields = json!({
-        "ended": source.has_ended(),
-        "records": place.records,
-        "line": place.line,
-        "offset": place.raw_offset,
-        "skip": place.skip,
-        "bytes": source.identity().length,
-        "read": source.updated(),
-        "documents": totals.documents,
-        "duplicates": totals.duplicates,
-        "rejected": totals.rejected,
-        "failed": source.failed(),
-    });
-    object.extend(fields.as_object().cloned().unwrap_or_default());
-    Value::Object(object)
+    object["ended"] = source.has_ended().into();
+    object["records"] = place.records.into();
+    object["line"] = place.line.into();
+    object["offset"] = place.raw_offset.into();
+    object["skip"] = place.skip.into();
+    object["bytes"] = source.identity().length.into();
+    object["read"] = source.updated().into();
+    object["documents"] = totals.documents.into();
+    object["duplicates"] = totals.duplicates.into();
+    object["rejected"] = totals.rejected.into();
+    object["failed"] = source.failed().into();
+    object
 }
 
 fn line(source: &Source) -> String {

@@ -54,7 +54,7 @@ impl Verb for Arguments {
             None => {}
         }
         if !self.prometheus {
-            return print(database, Detail::all_if(self.verbose), output);
+            return print(database, self.verbose, output);
         }
         if output.is_json() {
             return Err(
@@ -71,31 +71,17 @@ impl Verb for Arguments {
     }
 }
 
-/// How much is told in words. An object always has all.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Detail {
-    First,
-    All,
-}
-
-impl Detail {
-    fn all_if(is_verbose: bool) -> Self {
-        if is_verbose { Self::All } else { Self::First }
-    }
-}
-
-/// Prints what there is, in words or as an object.
-fn print(database: &Database, detail: Detail, output: &mut Output) -> CommandResult {
+/// Prints what there is, in words or as an object. An object always has all.
+fn print(database: &Database, is_verbose: bool, output: &mut Output) -> CommandResult {
     let overview = Overview::new(database)?;
     if output.is_json() {
         output.print_json(&overview.object(output.console().is_of_client()));
     } else {
-        overview.print_lines(detail, output);
+        overview.print_lines(is_verbose, output);
     }
     Ok(Answer::Yes)
 }
 
-/// The most groups and prefixes that are listed.
 const MOST_LISTED: usize = 3;
 /// The postings that are read for the groups, at most. With more only the large groups are found.
 const MOST_READ: u64 = 1 << 18;
@@ -146,9 +132,9 @@ impl Overview {
             for group in &largest.groups {
                 let mut fields = key_fields(Some(&group.newest_key));
                 let fingerprint = group.fingerprint.to_string();
-                fields.insert("fingerprint".to_owned(), fingerprint.into());
-                fields.insert("documents".to_owned(), group.documents.into());
-                groups.push(Value::Object(fields));
+                fields["fingerprint"] = fingerprint.into();
+                fields["documents"] = group.documents.into();
+                groups.push(fields);
             }
         }
         object["largest_groups"] = groups.into();
@@ -172,7 +158,7 @@ impl Overview {
     }
 
     /// Prints a heading of up to 16 characters for each matter, and its lines.
-    fn print_lines(&self, detail: Detail, output: &mut Output) {
+    fn print_lines(&self, is_verbose: bool, output: &mut Output) {
         let mut matters = vec![
             ("documents", self.documents()),
             ("near means", self.near()),
@@ -180,10 +166,10 @@ impl Overview {
             ("file", vec![self.file()]),
             ("created", vec![time_text(self.stats.created)]),
             ("memory", vec![self.memory()]),
-            ("since opened", self.activity(detail)),
+            ("since opened", self.activity(is_verbose)),
             ("snapshots", self.pinned()),
         ];
-        if detail == Detail::All {
+        if is_verbose {
             matters.extend([
                 ("fingerprints", vec![self.fingerprints()]),
                 ("tables", self.tables()),
@@ -338,7 +324,7 @@ impl Overview {
     }
 
     /// What the process that has it open has done with it. Nothing of one that has only looked.
-    fn activity(&self, detail: Detail) -> Vec<String> {
+    fn activity(&self, is_verbose: bool) -> Vec<String> {
         let metrics = &self.metrics;
         let commits = metrics.commit_times.count();
         if commits == 0 && metrics.queries == 0 {
@@ -369,7 +355,7 @@ impl Overview {
                 counted(told_count(metrics.queue_length), "document")
             ));
         }
-        if detail == Detail::First {
+        if !is_verbose {
             return lines;
         }
         if let Some(median) = metrics.commit_times.quantile(0.5) {
@@ -558,7 +544,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 
 impl Verb for TopArguments {
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
-        print(database, Detail::all_if(self.verbose), output)
+        print(database, self.verbose, output)
     }
 
     fn run_alone(&self, output: &mut Output) -> Option<CommandResult> {
@@ -600,7 +586,6 @@ impl TopArguments {
     }
 }
 
-/// Whether a process has the database open and answers for it.
 #[cfg(unix)]
 fn is_answered(database: &LiveDatabase) -> Result<bool, Failure> {
     match database.path.exists() {

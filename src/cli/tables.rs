@@ -32,7 +32,7 @@ pub(super) struct ImportArguments {
 
     /// The largest distance at which documents of a new database match, if a command names no other [default: that
     /// of the database that was exported, or that of the scheme]
-    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
+    #[arg(long, value_name = "K", value_parser = max_distance_parser, allow_negative_numbers = true)]
     max_distance: Option<u32>,
 
     /// The memory to sort with for a new database, at least some 30 MB
@@ -67,7 +67,6 @@ const NOT_BUILT: &str =
     "ended before it was done: no database was made; the same command begins anew";
 
 impl Command for ImportArguments {
-    /// Stores the documents of Parquet files.
     fn run(&self, output: &mut Output) -> CommandResult {
         let import = Import::open(&self.inputs)?;
         let database = match self.database.symlink_metadata() {
@@ -95,7 +94,6 @@ impl Command for ImportArguments {
 }
 
 impl Verb for ExportArguments {
-    /// Writes all documents to a Parquet file.
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         let snapshot = database.snapshot()?;
         let to = output.console().place_of(&self.to);

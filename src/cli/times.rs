@@ -52,7 +52,6 @@ pub(super) fn in_zone_of_client<T>(
     Ok(done)
 }
 
-/// Parses a time to Unix seconds.
 pub(super) fn time(text: &str) -> Result<i64, String> {
     let here = Here {
         clock: SystemTime::now(),
@@ -105,7 +104,8 @@ fn time_at(text: &str, here: &Here) -> Result<i64, String> {
         // The local time of the last day may be that of no day that is read.
         let is_span = !text.starts_with('+') && text.parse::<Span>().is_ok();
         if is_span || Pieces::parse(text).is_ok_and(|it| it.date().year().abs() == 9999) {
-            let (first, last) = (UnixSeconds::MIN, UnixSeconds::MAX);
+            let first = UnixSeconds::MIN;
+            let last = UnixSeconds::MAX;
             return Err(format!(
                 "it is further away than dates are read, which is from -9999-01-03 to 9999-12-29; write Unix seconds, \
                  from @{first} to @{last}"
@@ -180,7 +180,6 @@ fn moment(text: &str, here: &Here) -> Result<Option<Timestamp>, String> {
     Ok(midnight.and_then(|date| timestamp(date.into(), here)))
 }
 
-/// A time in the local zone.
 fn timestamp(local: DateTime, here: &Here) -> Option<Timestamp> {
     Some(local.to_zoned(here.zone.clone()).ok()?.timestamp())
 }

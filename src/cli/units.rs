@@ -2,6 +2,8 @@
 //!
 //! A number is computed exactly, so what is no whole number or too large is refused and never rounded.
 
+use indicatif::HumanCount;
+
 use crate::{Cache, SketchSize};
 
 /// Parses a count: `5000`, `1_000_000`, `10k`, `1.5M`, `1e8`.
@@ -10,7 +12,6 @@ pub(super) fn count<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     number.map_err(|wrong| wrong.message("number", COUNTS))
 }
 
-/// Parses a count of at least 1.
 pub(super) fn positive_count<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     if let Ok(0) = parse(text, count_unit) {
         return Err("it must be at least 1".to_owned());
@@ -54,20 +55,10 @@ pub(super) fn told_bytes(count: f64) -> String {
     format!("{value:.1} {unit}")
 }
 
-/// A count with a comma before each three digits.
 pub(super) fn told_count(count: u64) -> String {
-    let digits = count.to_string();
-    let mut told = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            told.push(',');
-        }
-        told.push(digit);
-    }
-    told
+    HumanCount(count).to_string()
 }
 
-/// The sketches that a database has.
 pub(super) fn told_sketches(size: SketchSize) -> String {
     match size.bytes() {
         0 => "no sketches".to_owned(),
@@ -89,7 +80,6 @@ pub(super) fn told_any(counts: &[(u64, &str)]) -> Vec<String> {
 const COUNTS: &str = "5000, 1_000_000, 10k, 100M or 1e8";
 const SIZES: &str = "4096, 512k, 64MiB or 1GB";
 
-/// What is wrong with a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wrong {
     NoNumber,
@@ -170,7 +160,6 @@ fn without_minus(text: &str) -> (bool, &str) {
     }
 }
 
-/// Splits where a character is not as wanted.
 fn split_at(text: &str, is_wanted: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !is_wanted(c)).unwrap_or(text.len()))
 }

@@ -21,14 +21,12 @@ use super::remote::{Remote, ensure_not_removed, nobody_answers};
 #[cfg(feature = "parquet")]
 use super::tables;
 use super::{
-    check, clusters, compact, delete, get, ingest, load, overlap, pairs, query, report, sources,
-    stats,
+    check, clusters, compact, delete, ingest, load, overlap, pairs, query, report, sources, stats,
 };
 use crate::{Database, Error, OpenOptions};
 
 /// A verb, which is its arguments. Among them is its database, which the table of the verbs finds.
 pub(super) trait Verb {
-    /// What the database is opened for.
     fn opening(&self) -> Opening {
         Opening::Read
     }
@@ -37,8 +35,7 @@ pub(super) trait Verb {
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult;
 
     /// Runs without an open database, if this verb is one that can.
-    fn run_alone(&self, output: &mut Output) -> Option<CommandResult> {
-        _ = output;
+    fn run_alone(&self, _: &mut Output) -> Option<CommandResult> {
         None
     }
 
@@ -68,9 +65,7 @@ pub(super) trait Verb {
         None
     }
 
-    /// The answer if the database cannot be opened.
-    fn cannot_open(&self, error: Error, output: &mut Output) -> CommandResult {
-        _ = output;
+    fn cannot_open(&self, error: Error, _: &mut Output) -> CommandResult {
         Err(error.into())
     }
 }
@@ -123,7 +118,7 @@ pub(super) enum DatabaseVerb {
     /// Describe a database: distances, clusters, samples
     Report(report::Arguments),
     /// Print a stored document
-    Get(get::Arguments),
+    Get(load::GetArguments),
     /// Delete documents by key, or all of a scope
     #[command(visible_alias = "rm")]
     Delete(delete::Arguments),
@@ -277,13 +272,11 @@ fn warn_of_order(verb: &dyn Verb, error: &Error, output: &Output) {
     }
 }
 
-/// What a database is opened for.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Opening {
     /// To read it. Several commands that read can run at once, and the permission to read is enough. If the engine has
     /// to recover the file first, the file is opened for writing.
     Read,
-    /// To read and write it.
     Write,
     /// To check it. If it may only be read, it is opened to read. Then the checksums of the pages are not verified.
     Check,

@@ -66,12 +66,10 @@ struct WithoutText {
 }
 
 impl VerifyArguments {
-    /// Whether texts are to be compared.
     pub(super) fn is_given(&self) -> bool {
         self.verify.is_some()
     }
 
-    /// Whether the texts are in a file.
     pub(super) fn reads_file(&self) -> bool {
         self.texts()
             .is_some_and(|texts| texts != Path::new(PAYLOAD))
@@ -150,7 +148,6 @@ impl VerifyArguments {
     }
 }
 
-/// The key and the text of a unit of a record.
 type UnitText = (Option<Vec<u8>>, Option<String>);
 
 /// The key and the text of each unit of a record.
@@ -309,7 +306,6 @@ impl Texts {
         })
     }
 
-    /// The texts of the records of a file.
     fn read(
         path: &Path,
         reading: &Reading,

@@ -15,7 +15,7 @@ use parquet::file::properties::WriterProperties;
 
 use super::inputs::is_parquet;
 use crate::error::{Error, Result};
-use crate::files::{Existing, NewFile, already_exists, directory_of, open_if_file};
+use crate::files::{Existing, NewFile, already_exists, open_if_file};
 
 /// How files of pairs and of clusters are written.
 pub(super) fn properties_of_pairs() -> WriterProperties {
@@ -64,12 +64,11 @@ impl Output {
         if path.is_dir() {
             return Err(Error::io(&path)(io::ErrorKind::IsADirectory.into()));
         }
-        let (existing, (path, file)) = if replace {
-            (Existing::Replace, NewFile::in_place_of(&path)?)
-        } else {
-            let file = NewFile::create(directory_of(&path)?)?;
-            (Existing::Refuse, (path, file))
+        let existing = match replace {
+            true => Existing::Replace,
+            false => Existing::Refuse,
         };
+        let (path, file) = NewFile::at(&path, existing)?;
         let schema = Arc::new(Schema::new(fields));
         // The schema of Arrow would only repeat that of Parquet.
         let options = ArrowWriterOptions::new()

@@ -4,6 +4,8 @@
 use std::fmt::Display;
 use std::str::{self, FromStr};
 
+#[cfg(feature = "ingest")]
+use super::resp::MOST_REQUEST_BYTES;
 use super::resp::RequestWriter;
 #[cfg(feature = "ingest")]
 use crate::database::OverlapQuery;
@@ -12,12 +14,13 @@ use crate::document::Document;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
+#[cfg(feature = "ingest")]
+use crate::text::Unit;
 use crate::unix_seconds::UnixSeconds;
 
 /// The version of the calls and of their answers.
 pub(crate) const VERSION: u32 = 1;
 
-/// What is asked for.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Call {
     Add(Document, Policy),
@@ -57,7 +60,6 @@ impl From<Error> for Refusal {
     }
 }
 
-/// The words for the kinds of errors.
 const CODES: [(ErrorKind, &str); 15] = [
     (ErrorKind::Input, "INPUT"),
     (ErrorKind::NotFound, "NOTFOUND"),
@@ -91,7 +93,7 @@ impl Call {
             "SIM.ADD" => add(&mut rest),
             "SIM.QUERY" => query(&mut rest),
             #[cfg(feature = "ingest")]
-            "SIM.OVERLAP" => super::overlap::read_call(&mut rest),
+            "SIM.OVERLAP" => overlap(&mut rest),
             #[cfg(not(feature = "ingest"))]
             "SIM.OVERLAP" => {
                 return Some(Err(Refusal::syntax(
@@ -146,8 +148,7 @@ impl Word {
     }
 }
 
-/// The arguments that are not read yet.
-pub(super) struct Arguments<'a> {
+struct Arguments<'a> {
     rest: &'a [&'a [u8]],
 }
 
@@ -160,17 +161,17 @@ impl<'a> Arguments<'a> {
         Ok(first)
     }
 
-    pub(super) fn bytes(&mut self, what: &str) -> Result<Vec<u8>, Refusal> {
+    fn bytes(&mut self, what: &str) -> Result<Vec<u8>, Refusal> {
         self.next(what).map(<[u8]>::to_vec)
     }
 
-    pub(super) fn text(&mut self, what: &str) -> Result<&'a str, Refusal> {
+    fn text(&mut self, what: &str) -> Result<&'a str, Refusal> {
         let bytes = self.next(what)?;
         let text = str::from_utf8(bytes).ok();
         text.ok_or_else(|| Refusal::syntax(format!("the {what} '{}' is no UTF-8", shown(bytes))))
     }
 
-    pub(super) fn number<T: FromStr<Err: Display>>(&mut self, what: &str) -> Result<T, Refusal> {
+    fn number<T: FromStr<Err: Display>>(&mut self, what: &str) -> Result<T, Refusal> {
         let text = self.text(what)?;
         text.parse().map_err(|error| {
             let text = shown(text.as_bytes());
@@ -187,7 +188,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// The name of the next option. `None` at the end.
-    pub(super) fn option(&mut self) -> Option<Word> {
+    fn option(&mut self) -> Option<Word> {
         let [first, rest @ ..] = self.rest else {
             return None;
         };
@@ -213,7 +214,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// What has this name in a list. If nothing has it, `otherwise` says which names there are.
-    pub(super) fn named<T: Copy>(
+    fn named<T: Copy>(
         &mut self,
         what: &str,
         names: &[(T, &str)],
@@ -230,7 +231,7 @@ impl<'a> Arguments<'a> {
 }
 
 /// The name in a list that has one for each value.
-pub(super) fn name_of<T: PartialEq>(names: &[(T, &'static str)], value: &T) -> &'static str {
+fn name_of<T: PartialEq>(names: &[(T, &'static str)], value: &T) -> &'static str {
     let found = names.iter().find(|(own, _)| own == value);
     found.expect("every value has a name").1
 }
@@ -244,6 +245,17 @@ const ACTIONS: [(OnMatch, &str); 3] = [
     (OnMatch::Skip, "skip"),
     (OnMatch::Link, "link"),
     (OnMatch::Replace, "replace"),
+];
+
+/// The longest text that is sent (bytes). The rest of a request is for the options.
+#[cfg(feature = "ingest")]
+const MOST_TEXT_BYTES: usize = MOST_REQUEST_BYTES - (64 << 10);
+
+#[cfg(feature = "ingest")]
+const UNITS: [(Unit, &str); 3] = [
+    (Unit::Sentence, "sentence"),
+    (Unit::Paragraph, "paragraph"),
+    (Unit::Document, "document"),
 ];
 
 fn unknown_option(name: &str) -> Refusal {
@@ -315,12 +327,7 @@ fn query(rest: &mut Arguments<'_>) -> Result<Call, Refusal> {
     Ok(Call::Query(query.near(near)))
 }
 
-/// The options that say what is near.
-pub(super) fn near_option(
-    near: Near,
-    option: &str,
-    rest: &mut Arguments<'_>,
-) -> Result<Near, Refusal> {
+fn near_option(near: Near, option: &str, rest: &mut Arguments<'_>) -> Result<Near, Refusal> {
     Ok(match option {
         "DISTANCE" => near.max_distance(rest.number("distance")?),
         "SIMILARITY" => near.min_similarity(rest.number("similarity")?),
@@ -328,6 +335,25 @@ pub(super) fn near_option(
         "SCOPES" => near.scopes(rest.texts("scope")?),
         other => return Err(unknown_option(other)),
     })
+}
+
+#[cfg(feature = "ingest")]
+fn overlap(rest: &mut Arguments<'_>) -> Result<Call, Refusal> {
+    let text = rest.text("text")?.to_owned();
+    let mut query = OverlapQuery::new();
+    let mut near = Near::new();
+    while let Some(option) = rest.option() {
+        match option.as_str() {
+            "UNIT" => {
+                let otherwise = "UNIT is sentence, paragraph or document";
+                query = query.unit(rest.named("unit", &UNITS, otherwise)?);
+            }
+            "WITHOUT" => query = query.without(rest.bytes("key")?),
+            "LIMIT" => query = query.limit(rest.number("limit")?),
+            other => near = near_option(near, other, rest)?,
+        }
+    }
+    Ok(Call::Overlap(text, query.near(near)))
 }
 
 fn expire(rest: &mut Arguments<'_>) -> Result<Call, Refusal> {
@@ -399,6 +425,37 @@ pub(crate) fn query_request(query: &Query) -> Result<Vec<u8>> {
     request.finish()
 }
 
+/// A request for how much of a text stood elsewhere.
+///
+/// # Errors
+///
+/// [`Error::TextLength`] for a text longer than a request can be, and [`Error::RequestLength`].
+#[cfg(feature = "ingest")]
+pub(super) fn overlap_request(text: &str, query: &OverlapQuery) -> Result<Vec<u8>> {
+    if text.len() > MOST_TEXT_BYTES {
+        return Err(Error::TextLength {
+            given: text.len(),
+            max: MOST_TEXT_BYTES,
+        });
+    }
+    let OverlapQuery {
+        unit,
+        near,
+        without,
+        limit,
+    } = query;
+    let mut request = RequestWriter::default();
+    write_option(&mut request, "SIM.OVERLAP", text);
+    write_option(&mut request, "UNIT", name_of(&UNITS, unit));
+    if let Some(key) = without {
+        request.text("WITHOUT");
+        request.text(key);
+    }
+    write_option(&mut request, "LIMIT", limit);
+    write_near(&mut request, near);
+    request.finish()
+}
+
 /// A request to remove what an expiry names.
 ///
 /// # Errors
@@ -428,11 +485,7 @@ pub(crate) fn plain_request(name: &str, key: Option<&[u8]>) -> Vec<u8> {
     request.expect("a name and a key are short")
 }
 
-pub(super) fn write_option(
-    request: &mut RequestWriter,
-    name: &str,
-    value: &(impl ToString + ?Sized),
-) {
+fn write_option(request: &mut RequestWriter, name: &str, value: &(impl ToString + ?Sized)) {
     request.text(name);
     request.text(value.to_string());
 }
@@ -471,7 +524,7 @@ fn write_filter(request: &mut RequestWriter, filter: &Filter) -> Result<()> {
 }
 
 /// Which documents are near. What is as it would be without it is left out.
-pub(super) fn write_near(request: &mut RequestWriter, near: &Near) {
+fn write_near(request: &mut RequestWriter, near: &Near) {
     if let Some(max_distance) = near.max_distance {
         write_option(request, "DISTANCE", &max_distance);
     }
@@ -497,7 +550,7 @@ mod tests {
             Call::Add(document, policy) => add_request(document, policy)?,
             Call::Query(query) => query_request(query)?,
             #[cfg(feature = "ingest")]
-            Call::Overlap(text, query) => crate::serve::overlap::overlap_request(text, query)?,
+            Call::Overlap(text, query) => overlap_request(text, query)?,
             Call::Get(key) => plain_request("SIM.GET", Some(key)),
             Call::Delete(key) => plain_request("sim.del", Some(key)),
             Call::Expire(expiry) => expire_request(expiry)?,
@@ -603,5 +656,15 @@ mod tests {
     fn a_function_is_not_sent() {
         let query = Query::new(Fingerprint::from_bits(1)).verify(|_| Ok(true));
         assert!(matches!(query_request(&query), Err(Error::NotSendable)));
+    }
+
+    #[cfg(feature = "ingest")]
+    #[test]
+    fn a_text_that_no_request_can_hold_is_refused_before_it_is_sent() {
+        let query = OverlapQuery::new().without(vec![b'k'; 1024]);
+        let request = |bytes| overlap_request(&"x".repeat(bytes), &query);
+        assert!(request(MOST_TEXT_BYTES).is_ok_and(|it| it.len() < MOST_REQUEST_BYTES));
+        let refused = request(MOST_TEXT_BYTES + 1);
+        assert!(matches!(refused, Err(Error::TextLength { given, max }) if given == max + 1));
     }
 }

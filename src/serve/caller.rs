@@ -58,7 +58,6 @@ impl Caller {
         }
     }
 
-    /// Reads the line of the request, or says why there is none.
     pub(super) fn request(&self) -> Result<Vec<u8>, String> {
         self.line(MOST_REQUEST_BYTES, Some(PATIENCE))
             .map_err(|error| match error.kind() {

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
+#[cfg(feature = "ingest")]
+use super::call::overlap_request;
 use super::call::{add_request, expire_request, plain_request, query_request};
 use super::caller::{receive_some, send_more};
 use super::find_server::Started;
@@ -21,7 +23,7 @@ use super::find_server::{
     ClientOptions, LOOK, PAUSE, Unserved, find_server, find_server_once, is_anybody_there,
 };
 #[cfg(feature = "ingest")]
-use super::overlap::{overlap_request, read_overlap};
+use super::reply::read_overlap;
 use super::reply::{Info, read_document, read_matches, read_number, read_verdict, refused};
 use super::resp::{AnswerScan, Value};
 use super::socket::wait_for;
@@ -467,9 +469,9 @@ impl<T> ClientTicket<T> {
         let answer = self.place.lock().take();
         let answer = answer.expect("an answer is taken once");
         Some(answer.and_then(|bytes| {
-            let odd = |reason: String| shared.odd_answer(&reason);
-            let value = refused(Value::parse(&bytes).map_err(odd)?)?;
-            (self.read)(&value, self.sketch.as_ref()).map_err(odd)
+            let value = Value::parse(&bytes).map_err(|reason| shared.odd_answer(&reason))?;
+            let read = (self.read)(&refused(value)?, self.sketch.as_ref());
+            read.map_err(|reason| shared.odd_answer(&reason))
         }))
     }
 }
@@ -541,7 +543,6 @@ impl State {
         self.lost += 1;
     }
 
-    /// Leaves nothing of a connection.
     fn clear(&mut self) {
         self.stream = None;
         self.outgoing.clear();
@@ -550,7 +551,6 @@ impl State {
         self.scan = AnswerScan::default();
     }
 
-    /// Answers everybody by an error.
     fn fail(&mut self, error: &Error) {
         self.lose();
         self.lost = 0;

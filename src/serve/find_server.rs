@@ -107,7 +107,6 @@ impl ClientOptions {
         self
     }
 
-    /// Whether whoever waits is to stop.
     pub(super) fn is_to_stop(&self) -> bool {
         self.stop.as_ref().is_some_and(|stop| stop())
     }
@@ -137,7 +136,6 @@ pub(super) fn find_server(
     }
 }
 
-/// Why there is no connection.
 pub(super) enum Unserved {
     /// It may be otherwise soon.
     ForNow(String),
@@ -218,13 +216,11 @@ fn greet(
         return Err(Unserved::ForNow(reason.to_owned()));
     }
     // A compaction puts another file in the place. Everything else is as it was.
-    let same = |known: &Info| {
-        Info {
-            file: info.file,
-            ..known.clone()
-        } == info
-    };
-    if known.is_some_and(|known| !same(known)) {
+    let expected = known.map(|known| Info {
+        file: info.file,
+        ..known.clone()
+    });
+    if expected.is_some_and(|expected| expected != info) {
         let reason = "who serves it now has another database under its name: connect anew";
         return Err(Unserved::ForNow(reason.to_owned()));
     }
@@ -325,7 +321,6 @@ impl Started {
         Ok(started.reason())
     }
 
-    /// Why nobody serves yet.
     fn reason(&self) -> String {
         match self.said_before.trim_end() {
             "" => "the process that was started does not serve it yet".to_owned(),

@@ -12,8 +12,6 @@ mod client;
 mod find_server;
 #[cfg(not(unix))]
 mod no_server;
-#[cfg(all(unix, feature = "ingest"))]
-mod overlap;
 #[cfg(unix)]
 mod reply;
 #[cfg(unix)]

@@ -12,6 +12,9 @@ use crate::sketch::{Similarity, Sketch, SketchSize};
 use crate::store::Settings;
 use crate::text::Scheme;
 
+#[cfg(feature = "ingest")]
+pub(super) use self::overlap::{read_overlap, write_overlap};
+
 /// What a client has to know of a database.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Info {
@@ -80,7 +83,6 @@ impl Info {
     }
 }
 
-/// The fields of a document.
 const DOCUMENT_FIELDS: usize = 9;
 
 pub(crate) fn write_document(document: Option<&Document>, answers: &mut Answers) {
@@ -141,7 +143,7 @@ fn write_match_fields(matches: &Matches, answers: &mut Answers) {
 }
 
 /// Writes two fields.
-pub(super) fn write_similarity(similarity: Option<Similarity>, answers: &mut Answers) {
+fn write_similarity(similarity: Option<Similarity>, answers: &mut Answers) {
     let jaccard = similarity.map(|similarity| similarity.jaccard());
     let containment = similarity.map(|similarity| similarity.containment());
     answers
@@ -170,10 +172,10 @@ pub(crate) fn write_verdict(verdict: &Verdict, answers: &mut Answers) {
 
 /// The named values of a map.
 #[derive(Clone, Copy)]
-pub(super) struct Fields<'a>(&'a [Value<'a>]);
+struct Fields<'a>(&'a [Value<'a>]);
 
 impl<'a> Fields<'a> {
-    pub(super) fn of(value: &'a Value<'a>) -> Result<Self, String> {
+    fn of(value: &'a Value<'a>) -> Result<Self, String> {
         match value {
             Value::Array(values) => Ok(Self(values)),
             _ => Err("an answer has no fields".to_owned()),
@@ -181,27 +183,28 @@ impl<'a> Fields<'a> {
     }
 
     /// The value of a name. Others may be there too, of later releases.
-    pub(super) fn value(self, name: &str) -> Result<&'a Value<'a>, String> {
+    fn value(self, name: &str) -> Result<&'a Value<'a>, String> {
         let (pairs, _) = self.0.as_chunks::<2>();
-        let named =
-            |pair: &&[Value<'_>; 2]| matches!(pair[0], Value::Text(own) if own == name.as_bytes());
-        let found = pairs.iter().find(named);
-        let missing = || format!("an answer has no '{name}'");
-        Ok(&found.ok_or_else(missing)?[1])
+        for [own, value] in pairs {
+            if *own == Value::Text(name.as_bytes()) {
+                return Ok(value);
+            }
+        }
+        Err(format!("an answer has no '{name}'"))
     }
 
-    pub(super) fn bytes(self, name: &str) -> Result<&'a [u8], String> {
+    fn bytes(self, name: &str) -> Result<&'a [u8], String> {
         match self.value(name)? {
             Value::Text(bytes) => Ok(bytes),
             _ => Err(format!("'{name}' is no text")),
         }
     }
 
-    pub(super) fn text(self, name: &str) -> Result<&'a str, String> {
+    fn text(self, name: &str) -> Result<&'a str, String> {
         str::from_utf8(self.bytes(name)?).map_err(|_| format!("'{name}' is no UTF-8"))
     }
 
-    pub(super) fn number<T: TryFrom<i64>>(self, name: &str) -> Result<T, String> {
+    fn number<T: TryFrom<i64>>(self, name: &str) -> Result<T, String> {
         let number = match self.value(name)? {
             Value::Integer(number) => T::try_from(*number).ok(),
             _ => None,
@@ -209,13 +212,12 @@ impl<'a> Fields<'a> {
         number.ok_or_else(|| format!("'{name}' is no number that it can be"))
     }
 
-    /// A number with a fraction.
-    pub(super) fn decimal(self, name: &str) -> Result<f64, String> {
+    fn decimal(self, name: &str) -> Result<f64, String> {
         let number = self.text(name)?.parse().ok();
         number.ok_or_else(|| format!("'{name}' is no number"))
     }
 
-    pub(super) fn array(self, name: &str) -> Result<&'a [Value<'a>], String> {
+    fn array(self, name: &str) -> Result<&'a [Value<'a>], String> {
         match self.value(name)? {
             Value::Array(values) => Ok(values),
             _ => Err(format!("'{name}' is no array")),
@@ -223,7 +225,7 @@ impl<'a> Fields<'a> {
     }
 
     /// What `read` gives, or `None` where there is nothing.
-    pub(super) fn optional<T>(
+    fn optional<T>(
         self,
         name: &str,
         read: impl FnOnce(Self, &str) -> Result<T, String>,
@@ -326,6 +328,207 @@ pub(crate) fn read_number(value: &Value<'_>) -> Result<u64, String> {
     match value {
         Value::Integer(number) => u64::try_from(*number).map_err(|_| "less than 0".to_owned()),
         _ => Err("an answer is no number".to_owned()),
+    }
+}
+
+/// The answer to SIM.OVERLAP: how much of a text stood elsewhere.
+#[cfg(feature = "ingest")]
+mod overlap {
+    use super::{Answers, Fields, Value, write_similarity};
+    use crate::database::{FirstMatch, Overlap, OverlapDocument, OverlapUnit};
+    use crate::sketch::Similarity;
+
+    pub(crate) fn write_overlap(overlap: &Overlap, answers: &mut Answers) {
+        answers.map(8);
+        let numbers = [
+            ("judged", overlap.judged),
+            ("too_short", overlap.too_short),
+            ("found", overlap.found),
+            ("characters", overlap.characters),
+            ("found_characters", overlap.found_characters),
+            ("total_documents", overlap.total_documents),
+        ];
+        for (name, number) in numbers {
+            answers.text(name);
+            answers.integer(number.cast_signed());
+        }
+        answers.field("documents").array(overlap.documents.len());
+        for document in &overlap.documents {
+            write_document(document, answers);
+        }
+        answers.field("units").array(overlap.units.len());
+        for unit in &overlap.units {
+            write_unit(unit, answers);
+        }
+    }
+
+    fn write_document(document: &OverlapDocument, answers: &mut Answers) {
+        answers.map(6);
+        answers.field("key").text(&document.key);
+        answers.field("units").integer(document.units.cast_signed());
+        answers
+            .field("characters")
+            .integer(document.characters.cast_signed());
+        answers.field("share").decimal(document.share);
+        answers
+            .field("first_units")
+            .integer(document.first_units.cast_signed());
+        answers.field("seen").integer(document.seen);
+    }
+
+    fn write_unit(unit: &OverlapUnit, answers: &mut Answers) {
+        answers.map(5);
+        answers.field("start").integer(unit.range.start as i64);
+        answers.field("end").integer(unit.range.end as i64);
+        answers
+            .field("characters")
+            .integer(unit.characters.cast_signed());
+        answers.field("too_short").integer(unit.is_too_short.into());
+        answers.field("first");
+        let Some(first) = unit.first() else {
+            return answers.null();
+        };
+        answers.map(7);
+        answers.field("key").text(&first.key);
+        answers.field("seen").integer(first.seen);
+        answers.field("distance").integer(first.distance.into());
+        let similarity = first.similarity;
+        write_similarity(similarity, answers);
+        let parts = similarity.as_ref().map(Similarity::parts);
+        write_pair(parts.map(|(bits, _)| bits), answers.field("sketch_bits"));
+        write_pair(
+            parts.map(|(_, shingles)| shingles),
+            answers.field("shingles"),
+        );
+    }
+
+    fn write_pair(pair: Option<[u32; 2]>, answers: &mut Answers) {
+        let Some(pair) = pair else {
+            return answers.null();
+        };
+        answers.array(pair.len());
+        for number in pair {
+            answers.integer(number.into());
+        }
+    }
+
+    pub(crate) fn read_overlap(value: &Value<'_>) -> Result<Overlap, String> {
+        let fields = Fields::of(value)?;
+        let mut overlap = Overlap {
+            judged: fields.number("judged")?,
+            too_short: fields.number("too_short")?,
+            found: fields.number("found")?,
+            characters: fields.number("characters")?,
+            found_characters: fields.number("found_characters")?,
+            total_documents: fields.number("total_documents")?,
+            ..Overlap::default()
+        };
+        for document in fields.array("documents")? {
+            overlap
+                .documents
+                .push(read_document(Fields::of(document)?)?);
+        }
+        for unit in fields.array("units")? {
+            overlap.units.push(read_unit(Fields::of(unit)?)?);
+        }
+        Ok(overlap)
+    }
+
+    fn read_document(fields: Fields<'_>) -> Result<OverlapDocument, String> {
+        Ok(OverlapDocument {
+            key: fields.bytes("key")?.to_vec(),
+            units: fields.number("units")?,
+            characters: fields.number("characters")?,
+            share: fields.decimal("share")?,
+            first_units: fields.number("first_units")?,
+            seen: fields.number("seen")?,
+        })
+    }
+
+    fn read_unit(fields: Fields<'_>) -> Result<OverlapUnit, String> {
+        let first = fields.optional("first", |fields, name| {
+            read_first(Fields::of(fields.value(name)?)?)
+        })?;
+        let range = fields.number("start")?..fields.number("end")?;
+        let is_too_short = fields.number::<i64>("too_short")? != 0;
+        let characters = fields.number("characters")?;
+        Ok(OverlapUnit::new(range, characters, is_too_short, first))
+    }
+
+    fn read_first(fields: Fields<'_>) -> Result<FirstMatch, String> {
+        let similarity = fields.optional("sketch_bits", |fields, name| {
+            let parts = (read_pair(fields, name)?, read_pair(fields, "shingles")?);
+            Similarity::of_parts(parts).ok_or_else(|| "no sketches are as similar".to_owned())
+        })?;
+        Ok(FirstMatch {
+            key: fields.bytes("key")?.to_vec(),
+            seen: fields.number("seen")?,
+            distance: fields.number("distance")?,
+            similarity,
+        })
+    }
+
+    fn read_pair(fields: Fields<'_>, name: &str) -> Result<[u32; 2], String> {
+        if let [Value::Integer(first), Value::Integer(second)] = fields.array(name)?
+            && let Ok(first) = u32::try_from(*first)
+            && let Ok(second) = u32::try_from(*second)
+        {
+            return Ok([first, second]);
+        }
+        Err(format!("'{name}' is no pair of numbers"))
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+        use crate::error::Result;
+        use crate::sketch::Sketch;
+
+        /// An answer with everything that can be in one.
+        fn whole() -> Result<Overlap> {
+            let sketch = Sketch::new(&[3; 32], 70)?;
+            let first = |similarity| FirstMatch {
+                key: b"\xff\r\n#7".to_vec(),
+                seen: -1,
+                distance: 3,
+                similarity,
+            };
+            let similarity = sketch.similarity(&Sketch::new(&[1; 32], 80)?)?;
+            let mut overlap = Overlap {
+                judged: 2,
+                too_short: 1,
+                found: 2,
+                characters: 3,
+                found_characters: 1,
+                total_documents: 9,
+                ..Overlap::default()
+            };
+            overlap.documents.push(OverlapDocument {
+                key: b"\xff\r\n".to_vec(),
+                units: 2,
+                characters: 1,
+                share: 1.0 / 3.0,
+                first_units: 1,
+                seen: i64::MIN,
+            });
+            overlap.units = vec![
+                OverlapUnit::new(0..7, 7, true, None),
+                OverlapUnit::new(9..20, 10, false, Some(first(Some(similarity)))),
+                OverlapUnit::new(20..22, 1, false, Some(first(None))),
+            ];
+            Ok(overlap)
+        }
+
+        #[test]
+        fn an_overlap_is_read_as_it_was_written() -> Result<(), Box<dyn std::error::Error>> {
+            for overlap in [Overlap::default(), whole()?] {
+                let mut answers = Answers::default();
+                write_overlap(&overlap, &mut answers);
+                let bytes = std::mem::take(answers.bytes());
+                assert_eq!(read_overlap(&Value::parse(&bytes)?)?, overlap);
+            }
+            Ok(())
+        }
     }
 }
 

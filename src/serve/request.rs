@@ -17,7 +17,6 @@ pub(crate) const MOST_REQUEST_BYTES: usize = 1 << 20;
 /// In the place of the device and the number of a file that was removed while somebody had it open.
 pub(crate) const REMOVED: (u64, u64) = (0, 0);
 
-/// What a client asks for.
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub(crate) struct Request {
     simdb_admin: u32,
@@ -35,7 +34,6 @@ pub(crate) struct Request {
     pub(crate) input: bool,
 }
 
-/// A request of any version.
 #[derive(Deserialize)]
 struct Versioned {
     simdb_admin: u64,
@@ -142,7 +140,6 @@ fn no_request(error: &serde_json::Error) -> String {
     format!("this is no request: {error}")
 }
 
-/// A value as a line.
 pub(crate) fn line_of(value: &impl Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(value).expect("numbers and texts can be written as JSON");
     line.push(b'\n');

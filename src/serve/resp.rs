@@ -117,7 +117,6 @@ fn number_of(digits: &[u8]) -> Result<i64, String> {
     number.ok_or_else(|| format!("'{}' is no number", digits.escape_ascii()))
 }
 
-/// Reads a length.
 fn length_of(line: &[u8], most: usize) -> Result<usize, String> {
     let number = number_of(line)?;
     let length = usize::try_from(number).ok();
@@ -125,7 +124,6 @@ fn length_of(line: &[u8], most: usize) -> Result<usize, String> {
     length.ok_or_else(|| format!("a length of {number} is not within 0 and {most}"))
 }
 
-/// A request that is being made.
 #[derive(Default)]
 pub(crate) struct RequestWriter {
     texts: Vec<u8>,
@@ -204,7 +202,6 @@ pub(crate) enum RespVersion {
     Three = 3,
 }
 
-/// Writes answers.
 #[derive(Default)]
 pub(crate) struct Answers {
     out: Vec<u8>,
@@ -256,7 +253,6 @@ impl Answers {
         push_text(&mut self.out, text.as_ref());
     }
 
-    /// A number with a fraction.
     pub(crate) fn decimal(&mut self, number: f64) {
         match self.version {
             RespVersion::Two => self.text(number.to_string()),

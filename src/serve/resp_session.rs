@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use super::call::{Call, Refusal, Word};
 use super::caller::{LONGEST_UNREAD, receive_some, send_more};
 #[cfg(feature = "ingest")]
-use super::overlap::write_overlap;
+use super::reply::write_overlap;
 use super::reply::{Info, write_document, write_matches, write_verdict};
 use super::resp::{Answers, RespVersion, find_request};
 use super::server::{Counted, Sessions};
@@ -524,7 +524,6 @@ impl Outgoing {
         }
     }
 
-    /// Adds the answer to a submission.
     fn verdict(&mut self, verdict: Result<Verdict>) -> Result<(), Ended> {
         let before = self.answers.bytes().len();
         let written = verdict.and_then(|verdict| {
@@ -537,7 +536,6 @@ impl Outgoing {
         }
     }
 
-    /// Adds an answer that says what is wrong.
     fn error(&mut self, error: Error) -> Result<(), Ended> {
         let refusal = refusal_of(error)?;
         self.answers.error(refusal.code, &refusal.message);
@@ -560,7 +558,6 @@ impl Outgoing {
         }
     }
 
-    /// The number of bytes that are still to be sent.
     fn unsent(&mut self) -> usize {
         self.answers.bytes().len() - self.sent
     }
@@ -584,7 +581,6 @@ struct LastAnswer {
     answering: Counted,
 }
 
-/// The answers, when they are given back.
 #[derive(Default)]
 struct Sent {
     outgoing: Mutex<Option<Result<Outgoing, Ended>>>,
@@ -617,23 +613,17 @@ impl Drop for LastAnswer {
         // A process that was forked has no thread that waits, and the lock may be held for ever there.
         if self.answering.is_here() {
             let outgoing = self.outgoing.take().filter(|_| self.is_sent);
-            self.sent.give_back(outgoing.ok_or(Ended));
+            *self.sent.outgoing.lock() = Some(outgoing.ok_or(Ended));
+            self.sent.given_back.notify_one();
         }
     }
 }
 
 impl Sent {
-    fn give_back(&self, outgoing: Result<Outgoing, Ended>) {
-        *self.outgoing.lock() = Some(outgoing);
-        self.given_back.notify_one();
-    }
-
-    /// Whether the answers were given back.
     fn is_there(&self) -> bool {
         self.outgoing.lock().is_some()
     }
 
-    /// Waits until the answers are given back.
     fn wait(&self) -> Result<Outgoing, Ended> {
         let mut outgoing = self.outgoing.lock();
         loop {

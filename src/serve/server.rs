@@ -31,11 +31,9 @@ use crate::sync::{Condvar, Mutex};
 #[path = "../../tests/hostile/socket.rs"]
 pub(crate) mod hostile;
 
-/// The most clients that are connected at once.
 const MOST_CLIENTS: usize = 1_000;
 /// So many of the files that the process may have open are not for clients, but for the database and for commands.
 const FILES_OF_OTHERS: u64 = 24;
-/// The most commands of the program that are answered at once.
 const MOST_COMMANDS: usize = 8;
 /// So long nobody else is let in while it is looked in which language a client is to be refused.
 const PATIENCE_TO_REFUSE: Duration = Duration::from_millis(20);
@@ -162,7 +160,7 @@ impl Drop for Server {
         }
         // Nobody finds it any more.
         self.file = None;
-        self.sessions.close(PATIENCE);
+        self.sessions.close();
         // Closing it would not do, since a process that was forked from this one has it too.
         _ = self.stop.shutdown(Shutdown::Both);
         if let Some(thread) = self.thread.take().and_then(OfProcess::take) {
@@ -224,7 +222,7 @@ fn let_in(stream: Kept<UnixStream>, sessions: &Arc<Sessions>) {
                     most_clients()
                 ),
             };
-            return refuse(stream, sessions, reason);
+            return refuse(Arc::new(stream), sessions, reason);
         }
     };
     let stream = session.stream.clone();
@@ -238,8 +236,7 @@ fn let_in(stream: Kept<UnixStream>, sessions: &Arc<Sessions>) {
 }
 
 /// Tells a client why it is not answered, in the language in which it asks.
-fn refuse(stream: impl Into<Arc<Kept<UnixStream>>>, sessions: &Arc<Sessions>, reason: String) {
-    let stream = stream.into();
+fn refuse(stream: Arc<Kept<UnixStream>>, sessions: &Arc<Sessions>, reason: String) {
     let mut first = [0];
     _ = wait_for(&stream, PollFlags::IN, Some(PATIENCE_TO_REFUSE));
     _ = (&**stream).read(&mut first);
@@ -266,7 +263,6 @@ fn refusal(reason: String) -> impl Iterator<Item = Frame> {
     not_begun.into_iter().chain(end)
 }
 
-/// The clients that are connected.
 pub(super) struct Sessions {
     /// The database is not kept open by those who wait for requests.
     store: Weak<Store>,
@@ -345,7 +341,6 @@ impl Sessions {
         Ok(writer)
     }
 
-    /// Whether all requests are to end.
     pub(super) fn is_closing(&self) -> bool {
         self.is_closing.load(Ordering::Acquire) || self.is_asked_to_stop()
     }
@@ -431,9 +426,9 @@ impl Sessions {
     }
 
     /// Ends all requests, and waits a while until they have ended.
-    fn close(&self, patience: Duration) {
+    fn close(&self) {
         self.is_closing.store(true, Ordering::Release);
-        let end = Instant::now() + patience;
+        let end = Instant::now() + PATIENCE;
         let may_wait = self.may_wait();
         let mut clients = self.clients.lock();
         for stream in &clients.streams {
@@ -458,7 +453,6 @@ impl Sessions {
         }
     }
 
-    /// The open database.
     pub(super) fn database(&self) -> Result<Database> {
         let store = self.store.upgrade().filter(|_| !self.is_closing());
         store.map(Database::of_store).ok_or(Error::Closed)
@@ -541,7 +535,6 @@ impl Session {
         }
     }
 
-    /// Runs a command of the program.
     fn answer_command(&self, first: Vec<u8>) {
         let _answering = self.sessions.begin_answering();
         let commands = Counted::begin(&self.sessions, |sessions| &sessions.commands);
@@ -631,7 +624,6 @@ impl Counted {
         }
     }
 
-    /// Whether this is the process that answers.
     pub(super) fn is_here(&self) -> bool {
         self.sessions.is_here()
     }

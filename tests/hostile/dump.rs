@@ -2,7 +2,7 @@
 
 use std::str;
 
-use super::{CreateOptions, Header, Line, SketchSize, Value, document, document_fields};
+use super::{CreateOptions, Header, Line, SketchSize, document, document_fields};
 
 /// Any bytes as lines of a dump. A document that is read is the same if it is dumped again.
 pub(crate) fn dump(bytes: &[u8]) {
@@ -23,7 +23,7 @@ pub(crate) fn dump(bytes: &[u8]) {
             let Ok(read) = document(line, options) else {
                 continue;
             };
-            let dumped = Value::Object(document_fields(&read)).to_string();
+            let dumped = document_fields(&read).to_string();
             let again = document(&dumped, options);
             assert!(
                 again.as_ref().is_ok_and(|again| *again == read),

@@ -3,8 +3,9 @@
 use std::io::{Read as _, Write as _};
 use std::sync::Weak;
 
-use super::super::overlap::read_overlap;
-use super::super::reply::{Info, read_document, read_matches, read_number, read_verdict};
+use super::super::reply::{
+    Info, read_document, read_matches, read_number, read_overlap, read_verdict,
+};
 use super::super::request::line_of;
 use super::super::resp::{AnswerScan, Value};
 use super::{FIRST_OF_COMMAND, Frame, Kept, Request, Sessions, Shutdown, UnixStream, VERSION};

@@ -18,7 +18,6 @@ use crate::cli::verbs::{LiveDatabase, Verb};
 use crate::cli::verification::texts_of;
 use crate::plural::counted;
 
-/// The sample pairs of each distance.
 pub(in crate::cli) const SAMPLES: usize = 3;
 
 #[derive(clap::Args)]
@@ -46,7 +45,7 @@ pub(in crate::cli) struct Arguments {
     samples: usize,
 
     /// The largest distance of near documents [default: that of the database]
-    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
+    #[arg(long, value_name = "K", value_parser = max_distance_parser, allow_negative_numbers = true)]
     max_distance: Option<u32>,
 
     #[command(flatten)]
@@ -90,13 +89,11 @@ impl Verb for Arguments {
         Ok(Answer::Yes)
     }
 
-    /// The files with texts.
     fn inputs(&self) -> Vec<&Path> {
         self.texts.iter().map(PathBuf::as_path).collect()
     }
 }
 
-/// The payloads that are texts, by key.
 fn payloads(documents: &[Document]) -> HashMap<Vec<u8>, String> {
     let mut texts = HashMap::new();
     for document in documents {
@@ -172,5 +169,4 @@ impl Arguments {
     }
 }
 
-/// How each page begins.
 const BEGIN: &str = "<!DOCTYPE html>";

@@ -1,15 +1,20 @@
-//! The words in which two texts differ.
+//! Sample pairs of near documents, and the words in which their texts differ.
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use serde_json::{Value, json};
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 use unicode_segmentation::UnicodeSegmentation;
 
+use super::findings::{Section, bits_text, fields_of, line_of};
+use super::parts::{OnPaper, Part};
 use crate::cli::escaping::harmless;
 use crate::cli::units::told_count;
+use crate::dedup::ListedRecord;
+use crate::plural::counted;
 
 /// A part of two texts that are compared. Words begin with a space if there is white space before them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -31,18 +36,18 @@ pub(super) enum Piece {
     More(usize),
 }
 
-/// How two texts differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Differences {
+struct Differences {
     /// Where they differ, with some words before and after. Empty if they have the same words.
-    pub(super) pieces: Vec<Piece>,
+    pieces: Vec<Piece>,
     /// The words of the first, of the second, and those that both have. Signs such as commas do not count.
-    pub(super) words: [usize; 3],
+    words: [usize; 3],
 }
 
+/// The most characters of a name above the words of a pair.
+const LONGEST_OF_PAIR: usize = 160;
 /// The words that are shown before and after a difference.
 const CONTEXT: usize = 6;
-/// The places that are shown.
 const MOST_PLACES: usize = 12;
 /// The words that are shown of one place.
 const MOST_WORDS: usize = 30;
@@ -51,7 +56,7 @@ const LONGEST: Duration = Duration::from_millis(300);
 
 impl Differences {
     /// Compares two texts word by word. White space does not count.
-    pub(super) fn new(first: &str, second: &str) -> Self {
+    fn new(first: &str, second: &str) -> Self {
         let first = Words::new(first);
         let second = Words::new(second);
         let deadline = Some(Instant::now() + LONGEST);
@@ -111,7 +116,6 @@ impl Differences {
         }
     }
 
-    /// Adds words that only one of the texts has.
     fn add(&mut self, words: &Words<'_>, range: Range<usize>, piece: fn(String) -> Piece) {
         let shown = range.start..range.end.min(range.start + MOST_WORDS);
         if !shown.is_empty() {
@@ -180,40 +184,147 @@ impl<'t> Words<'t> {
     }
 }
 
-// A long name in short: its beginning and its end, which tell most.
+/// Some pairs of documents within the distance.
+#[derive(Default)]
+pub(super) struct Samples(Vec<Sample>);
 
-/// What stands in the place of the middle.
-const GAP: &str = "…";
-
-/// A name of at most so many characters, as a reader counts them. The middle of a longer one is left out, from one
-/// boundary of words to another where there are any near the place.
-pub(super) fn shortened(name: &str, longest: usize) -> String {
-    let characters: Vec<&str> = name.graphemes(true).collect();
-    let count = characters.len();
-    if count <= longest {
-        return name.to_owned();
-    }
-    let room = longest.saturating_sub(1);
-    let mut end_of_first = room / 2;
-    let mut start_of_last = count - (room - room / 2);
-    // A quarter of each part may go for the sake of whole words.
-    let near = room / 8;
-    let before = &characters[end_of_first - near..=end_of_first];
-    let after = &characters[start_of_last..start_of_last + near];
-    if let Some(boundary) = before.iter().rposition(|character| is_boundary(character)) {
-        end_of_first = end_of_first - near + boundary;
-    }
-    if let Some(boundary) = after.iter().position(|character| is_boundary(character)) {
-        start_of_last += boundary;
-    }
-    let first = characters[..end_of_first].concat();
-    let last = characters[start_of_last..].concat();
-    format!("{first}{GAP}{last}")
+struct Sample {
+    names: [ListedRecord; 2],
+    distance: u32,
+    /// As the sketches estimate it.
+    similarity: Option<f64>,
+    /// Whether the texts are similar enough, and so are near.
+    is_near: bool,
+    /// `None` if a text is not at hand.
+    differences: Option<Differences>,
 }
 
-/// Whether a character stands between words.
-fn is_boundary(character: &str) -> bool {
-    !character.contains(char::is_alphanumeric)
+impl Samples {
+    /// Adds a pair, with its texts if both are at hand. Pairs come in the order of their distances.
+    pub(super) fn add(
+        &mut self,
+        names: [ListedRecord; 2],
+        distance: u32,
+        similarity: Option<f64>,
+        is_near: bool,
+        texts: Option<(&String, &String)>,
+    ) {
+        self.0.push(Sample {
+            names,
+            distance,
+            similarity,
+            is_near,
+            differences: texts.map(|(first, second)| Differences::new(first, second)),
+        });
+    }
+
+    /// The number of pairs, and of those whose texts are not at hand.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let without = self.0.iter().filter(|sample| sample.differences.is_none());
+        (self.0.len(), without.count())
+    }
+}
+
+impl Section for Samples {
+    fn add_fields(&self, object: &mut Value) {
+        let samples = self.0.iter().map(Sample::to_json);
+        object["samples"] = samples.collect();
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        // One of each distance is enough for a first look.
+        let mut firsts = Vec::new();
+        let mut more = Vec::new();
+        let mut unlike = Vec::new();
+        let mut last_distance = None;
+        for sample in &self.0 {
+            if !sample.is_near {
+                unlike.push(sample.part());
+            } else if last_distance.replace(sample.distance) == Some(sample.distance) {
+                more.push(sample.part());
+            } else {
+                firsts.push(sample.part());
+            }
+        }
+
+        let mut parts = vec![Part::Heading("Sample pairs")];
+        if self.0.iter().any(|sample| sample.differences.is_some()) {
+            parts.push(Part::Paragraph(
+                "Words that only the first text has stand in [- -], words that only the second has in {+ +}."
+                    .to_owned(),
+            ));
+        }
+        parts.extend(firsts);
+        if !more.is_empty() {
+            parts.push(Part::Folded {
+                heading: format!("{} more", pairs_text(more.len())),
+                parts: more,
+                on_paper: OnPaper::Open,
+            });
+        }
+        if !unlike.is_empty() {
+            let heading = format!(
+                "{} whose texts are not similar enough",
+                pairs_text(unlike.len())
+            );
+            let text = "Their fingerprints differ in few bits, but their sketches tell that they share too little. \
+                        They do not count as near.";
+            unlike.insert(0, Part::Paragraph(text.to_owned()));
+            parts.push(Part::Folded {
+                heading,
+                parts: unlike,
+                on_paper: OnPaper::Open,
+            });
+        }
+        parts
+    }
+}
+
+fn pairs_text(pairs: usize) -> String {
+    counted(told_count(pairs as u64), "pair")
+}
+
+impl Sample {
+    fn to_json(&self) -> Value {
+        let differences = self.differences.as_ref();
+        json!({
+            "a": fields_of(&self.names[0]),
+            "b": fields_of(&self.names[1]),
+            "distance": self.distance,
+            "similarity": self.similarity,
+            "differences": differences.map(|differences| &differences.pieces),
+        })
+    }
+
+    fn part(&self) -> Part {
+        let mut heading = bits_text(self.distance);
+        if let Some(similarity) = self.similarity {
+            heading += &format!(", estimated similarity {similarity:.2}");
+        }
+        let mut pieces = Vec::new();
+        if let Some(differences) = &self.differences {
+            let [first, second, same] = differences.words.map(|words| told_count(words as u64));
+            heading += &match differences.pieces.is_empty() {
+                true => format!(", the same {}", counted(first, "word")),
+                false => format!(
+                    ", {first} and {}, {same} of them in common",
+                    counted(second, "word")
+                ),
+            };
+            pieces.clone_from(&differences.pieces);
+        }
+        Part::Pair {
+            heading,
+            names: self
+                .names
+                .each_ref()
+                .map(|name| line_of(name, LONGEST_OF_PAIR)),
+            pieces,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -300,32 +411,5 @@ mod tests {
                 !text.contains(['\u{1b}', '\u{202e}']),
             _ => true,
         }));
-    }
-}
-
-#[cfg(test)]
-mod shortened_tests {
-    use super::*;
-
-    #[test]
-    fn the_beginning_and_the_end_of_a_long_name_stay() {
-        assert_eq!(shortened("https://a.example/b", 19), "https://a.example/b");
-        let address =
-            "https://www.example.org/archive/of/many/years/2024/november/28/page-of-the-day.html";
-        assert_eq!(
-            shortened(address, 48),
-            "https://www.example.org…/28/page-of-the-day.html"
-        );
-        let plain = "a".repeat(100);
-        assert_eq!(shortened(&plain, 11), "aaaaa…aaaaa");
-        assert_eq!(shortened(&plain, 0), "…");
-    }
-
-    /// A letter and its accent are one character for a reader.
-    #[test]
-    fn no_character_is_cut() {
-        let accented = "e\u{301}".repeat(50);
-        let short = shortened(&accented, 9);
-        assert_eq!(short, format!("{0}…{0}", "e\u{301}".repeat(4)));
     }
 }

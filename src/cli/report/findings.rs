@@ -3,35 +3,30 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::choices::Choices;
-use super::differences::{Differences, shortened};
 use super::parts::{OnPaper, Part, Table, page_of, text_of};
 use crate::cli::escaping::printable;
-use crate::cli::output::name_fields;
+use crate::cli::output::add_name;
 use crate::cli::units::told_count;
 use crate::dedup::ListedRecord;
 use crate::plural::counted;
 
-/// The clusters that are listed.
 const MOST_CLUSTERS: usize = 10;
 /// The documents that are listed of each, beside the survivor.
 const MOST_OTHERS: usize = 4;
-/// The most characters of a name in a list, and above the words of a sample pair.
+/// The most characters of a name in a list.
 const LONGEST_IN_LIST: usize = 72;
-const LONGEST_OF_PAIR: usize = 160;
 
-/// A section of a report.
 pub(super) trait Section {
     /// Adds its fields to the object of the report.
-    fn add_fields(&self, object: &mut Map<String, Value>);
+    fn add_fields(&self, object: &mut Value);
 
     /// Its parts, the same for every form but JSON.
     fn parts(&self) -> Vec<Part>;
 }
 
-/// The contents of a report.
 pub(in crate::cli) struct Findings {
     pub(super) title: String,
     /// The sentence that a report is opened for, and those that explain it.
@@ -47,15 +42,13 @@ pub(in crate::cli) struct Findings {
 
 impl Findings {
     pub(super) fn to_json(&self) -> Value {
-        let mut object = Map::new();
-        object.insert("title".to_owned(), self.title.clone().into());
-        object.insert("lead".to_owned(), self.lead.clone().into());
+        let mut object = json!({ "title": self.title, "lead": self.lead });
         self.facts.add_fields(&mut object);
         for section in self.sections.iter().chain(&self.upkeep) {
             section.add_fields(&mut object);
         }
-        object.insert("remarks".to_owned(), self.remarks.clone().into());
-        Value::Object(object)
+        object["remarks"] = self.remarks.clone().into();
+        object
     }
 
     /// The report as text, without the last line break.
@@ -63,7 +56,6 @@ impl Findings {
         text_of(&self.title, self.parts())
     }
 
-    /// The report as a page of HTML.
     pub(in crate::cli) fn to_html(&self) -> String {
         page_of(&self.title, &self.parts())
     }
@@ -152,9 +144,9 @@ impl Facts {
 }
 
 impl Section for Facts {
-    fn add_fields(&self, object: &mut Map<String, Value>) {
+    fn add_fields(&self, object: &mut Value) {
         for fact in &self.0 {
-            object.insert(fact.field.to_owned(), fact.value.clone());
+            object[fact.field] = fact.value.clone();
         }
     }
 
@@ -164,97 +156,6 @@ impl Section for Facts {
             facts.push([fact.heading.to_owned(), fact.text.clone()]);
         }
         vec![Part::Facts(facts)]
-    }
-}
-
-/// How many pairs there are of each distance.
-pub(super) struct Distances {
-    /// What is counted.
-    what: &'static str,
-    /// By distance, from 0.
-    counts: Vec<u64>,
-    /// Those of them whose texts are similar enough, by distance. `None` if all are.
-    similar: Option<Vec<u64>>,
-    /// What more can be said of the pairs.
-    remarks: Vec<String>,
-    /// How many as many random fingerprints would have, in all. `None` if that does not apply.
-    by_chance: Option<f64>,
-}
-
-impl Distances {
-    /// The counts by distance, from 0, of what is counted.
-    pub(super) fn new(what: &'static str, counts: Vec<u64>) -> Self {
-        Self {
-            what,
-            counts,
-            similar: None,
-            remarks: Vec::new(),
-            by_chance: None,
-        }
-    }
-
-    /// The distances of all pairs of documents, and of those that are similar enough if some least similarity holds.
-    /// Among random fingerprints there would be as many as `by_chance`.
-    pub(super) fn of_choices(choices: &Choices, by_chance: f64) -> Self {
-        let counts = choices.pairs_by_distance(0.0);
-        let min_similarity = choices.min_similarity;
-        let any_counted = counts.iter().any(|&count| count > 0);
-        let mut remarks = Vec::new();
-        if any_counted {
-            remarks.extend(choices.unlike_sentence());
-        }
-        remarks.push(match by_chance {
-            ..0.5 => "Among as many random fingerprints, no pair would be expected to be as near."
-                .to_owned(),
-            _ => format!(
-                "Among as many random fingerprints, about {} would be as near by chance.",
-                counted(told_count(by_chance.round() as u64), "pair")
-            ),
-        });
-        Self {
-            similar: (min_similarity > 0.0).then(|| choices.pairs_by_distance(min_similarity)),
-            remarks,
-            by_chance: Some(by_chance),
-            ..Self::new("pairs of documents", counts)
-        }
-    }
-}
-
-impl Section for Distances {
-    fn add_fields(&self, object: &mut Map<String, Value>) {
-        let mut distances = Vec::new();
-        for (distance, count) in self.counts.iter().enumerate() {
-            let mut fields = json!({"distance": distance, "pairs": count});
-            if let Some(similar) = &self.similar {
-                fields["similar_pairs"] = similar[distance].into();
-            }
-            distances.push(fields);
-        }
-        object.insert("distances".to_owned(), distances.into());
-        if let Some(by_chance) = self.by_chance {
-            object.insert("pairs_by_chance".to_owned(), by_chance.into());
-        }
-    }
-
-    fn parts(&self) -> Vec<Part> {
-        let mut table = Table::new(["bits", self.what]);
-        if self.similar.is_some() {
-            table = table
-                .with_part_of_bar("similar")
-                .with_part_of_bar("not similar");
-        }
-        for (distance, &count) in self.counts.iter().enumerate() {
-            let mut cells = vec![distance.to_string(), told_count(count)];
-            let mut bar = vec![count];
-            if let Some(similar) = &self.similar {
-                bar = vec![similar[distance], count - similar[distance]];
-                cells.extend(bar.iter().copied().map(told_count));
-            }
-            table.add_with_bar(cells, bar);
-        }
-        let mut parts = vec![Part::Heading("Distances"), Part::Table(table)];
-        parts.extend(self.remarks.iter().cloned().map(Part::Paragraph));
-        parts
     }
 }
 
@@ -284,7 +185,6 @@ struct SizeCount {
     documents: u64,
 }
 
-/// A cluster, with some of its documents.
 struct LargeCluster {
     documents: u64,
     /// The greatest distance of two of its documents. `None` if it was not computed.
@@ -295,7 +195,6 @@ struct LargeCluster {
 }
 
 impl Clusters {
-    /// Counts a cluster of so many documents.
     pub(super) fn count(&mut self, documents: u64) {
         let count = self.counts.entry(greatest_with(documents)).or_default();
         count.0 += 1;
@@ -401,10 +300,10 @@ impl Clusters {
 }
 
 impl Section for Clusters {
-    fn add_fields(&self, object: &mut Map<String, Value>) {
-        object.insert("cluster_sizes".to_owned(), json!(self.sizes()));
+    fn add_fields(&self, object: &mut Value) {
+        object["cluster_sizes"] = json!(self.sizes());
         let largest = self.largest.iter().map(LargeCluster::to_json);
-        object.insert("largest_clusters".to_owned(), largest.collect());
+        object["largest_clusters"] = largest.collect();
     }
 
     fn parts(&self) -> Vec<Part> {
@@ -419,8 +318,8 @@ impl LargeCluster {
         let mut others = Vec::new();
         for (name, distance) in &self.others {
             let mut fields = fields_of(name);
-            fields.insert("distance".to_owned(), (*distance).into());
-            others.push(Value::Object(fields));
+            fields["distance"] = (*distance).into();
+            others.push(fields);
         }
         json!({
             "documents": self.documents,
@@ -454,20 +353,20 @@ impl LargeCluster {
 }
 
 /// The name of a document: its key, and the place of its record.
-fn fields_of(name: &ListedRecord) -> Map<String, Value> {
-    let mut fields = Map::new();
+pub(super) fn fields_of(name: &ListedRecord) -> Value {
+    let mut fields = json!({});
     if let Some((input, number)) = &name.place {
-        fields.extend(name_fields("input", input));
-        fields.insert("number".to_owned(), (*number).into());
+        add_name(&mut fields, "input", input);
+        fields["number"] = (*number).into();
     }
     if let Some(key) = &name.key {
-        fields.extend(name_fields("key", key));
+        add_name(&mut fields, "key", key);
     }
     fields
 }
 
 /// The name on one line, each part with its middle left out if it is longer than this number of characters.
-fn line_of(name: &ListedRecord, longest: usize) -> String {
+pub(super) fn line_of(name: &ListedRecord, longest: usize) -> String {
     let place = name
         .place
         .as_ref()
@@ -480,151 +379,43 @@ fn line_of(name: &ListedRecord, longest: usize) -> String {
     parts.join(" ")
 }
 
-/// Some pairs of documents within the distance.
-#[derive(Default)]
-pub(super) struct Samples(Vec<Sample>);
-
-struct Sample {
-    names: [ListedRecord; 2],
-    distance: u32,
-    /// As the sketches estimate it.
-    similarity: Option<f64>,
-    /// Whether the texts are similar enough, and so are near.
-    is_near: bool,
-    /// `None` if a text is not at hand.
-    differences: Option<Differences>,
-}
-
-impl Samples {
-    /// Adds a pair, with its texts if both are at hand. Pairs come in the order of their distances.
-    pub(super) fn add(
-        &mut self,
-        names: [ListedRecord; 2],
-        distance: u32,
-        similarity: Option<f64>,
-        is_near: bool,
-        texts: Option<(&String, &String)>,
-    ) {
-        self.0.push(Sample {
-            names,
-            distance,
-            similarity,
-            is_near,
-            differences: texts.map(|(first, second)| Differences::new(first, second)),
-        });
-    }
-
-    /// The number of pairs, and of those whose texts are not at hand.
-    pub(super) fn counts(&self) -> (usize, usize) {
-        let without = self.0.iter().filter(|sample| sample.differences.is_none());
-        (self.0.len(), without.count())
-    }
-}
-
-impl Section for Samples {
-    fn add_fields(&self, object: &mut Map<String, Value>) {
-        let samples = self.0.iter().map(Sample::to_json);
-        object.insert("samples".to_owned(), samples.collect());
-    }
-
-    fn parts(&self) -> Vec<Part> {
-        if self.0.is_empty() {
-            return Vec::new();
-        }
-        // One of each distance is enough for a first look.
-        let mut firsts = Vec::new();
-        let mut more = Vec::new();
-        let mut unlike = Vec::new();
-        let mut last_distance = None;
-        for sample in &self.0 {
-            if !sample.is_near {
-                unlike.push(sample.part());
-            } else if last_distance.replace(sample.distance) == Some(sample.distance) {
-                more.push(sample.part());
-            } else {
-                firsts.push(sample.part());
-            }
-        }
-
-        let mut parts = vec![Part::Heading("Sample pairs")];
-        if self.0.iter().any(|sample| sample.differences.is_some()) {
-            parts.push(Part::Paragraph(
-                "Words that only the first text has stand in [- -], words that only the second has in {+ +}."
-                    .to_owned(),
-            ));
-        }
-        parts.extend(firsts);
-        if !more.is_empty() {
-            parts.push(Part::Folded {
-                heading: format!("{} more", pairs_text(more.len())),
-                parts: more,
-                on_paper: OnPaper::Open,
-            });
-        }
-        if !unlike.is_empty() {
-            let heading = format!(
-                "{} whose texts are not similar enough",
-                pairs_text(unlike.len())
-            );
-            let text = "Their fingerprints differ in few bits, but their sketches tell that they share too little. \
-                        They do not count as near.";
-            unlike.insert(0, Part::Paragraph(text.to_owned()));
-            parts.push(Part::Folded {
-                heading,
-                parts: unlike,
-                on_paper: OnPaper::Open,
-            });
-        }
-        parts
-    }
-}
-
-fn pairs_text(pairs: usize) -> String {
-    counted(told_count(pairs as u64), "pair")
-}
-
-impl Sample {
-    fn to_json(&self) -> Value {
-        let differences = self.differences.as_ref();
-        json!({
-            "a": fields_of(&self.names[0]),
-            "b": fields_of(&self.names[1]),
-            "distance": self.distance,
-            "similarity": self.similarity,
-            "differences": differences.map(|differences| &differences.pieces),
-        })
-    }
-
-    fn part(&self) -> Part {
-        let mut heading = bits_text(self.distance);
-        if let Some(similarity) = self.similarity {
-            heading += &format!(", estimated similarity {similarity:.2}");
-        }
-        let mut pieces = Vec::new();
-        if let Some(differences) = &self.differences {
-            let [first, second, same] = differences.words.map(|words| told_count(words as u64));
-            heading += &match differences.pieces.is_empty() {
-                true => format!(", the same {}", counted(first, "word")),
-                false => format!(
-                    ", {first} and {}, {same} of them in common",
-                    counted(second, "word")
-                ),
-            };
-            pieces.clone_from(&differences.pieces);
-        }
-        Part::Pair {
-            heading,
-            names: self
-                .names
-                .each_ref()
-                .map(|name| line_of(name, LONGEST_OF_PAIR)),
-            pieces,
-        }
-    }
-}
-
 pub(super) fn bits_text(bits: u32) -> String {
     counted(bits, "bit")
+}
+
+// A long name in short: its beginning and its end, which tell most.
+
+/// What stands in the place of the middle.
+const GAP: &str = "…";
+
+/// A name of at most so many characters, as a reader counts them. The middle of a longer one is left out, from one
+/// boundary of words to another where there are any near the place.
+fn shortened(name: &str, longest: usize) -> String {
+    let characters: Vec<&str> = name.graphemes(true).collect();
+    let count = characters.len();
+    if count <= longest {
+        return name.to_owned();
+    }
+    let room = longest.saturating_sub(1);
+    let mut end_of_first = room / 2;
+    let mut start_of_last = count - (room - room / 2);
+    // A quarter of each part may go for the sake of whole words.
+    let near = room / 8;
+    let before = &characters[end_of_first - near..=end_of_first];
+    let after = &characters[start_of_last..start_of_last + near];
+    if let Some(boundary) = before.iter().rposition(|character| is_boundary(character)) {
+        end_of_first = end_of_first - near + boundary;
+    }
+    if let Some(boundary) = after.iter().position(|character| is_boundary(character)) {
+        start_of_last += boundary;
+    }
+    let first = characters[..end_of_first].concat();
+    let last = characters[start_of_last..].concat();
+    format!("{first}{GAP}{last}")
+}
+
+fn is_boundary(character: &str) -> bool {
+    !character.contains(char::is_alphanumeric)
 }
 
 #[cfg(test)]
@@ -672,5 +463,27 @@ mod tests {
                 size(513, 1024, 1, 1000)
             ]
         );
+    }
+
+    #[test]
+    fn the_beginning_and_the_end_of_a_long_name_stay() {
+        assert_eq!(shortened("https://a.example/b", 19), "https://a.example/b");
+        let address =
+            "https://www.example.org/archive/of/many/years/2024/november/28/page-of-the-day.html";
+        assert_eq!(
+            shortened(address, 48),
+            "https://www.example.org…/28/page-of-the-day.html"
+        );
+        let plain = "a".repeat(100);
+        assert_eq!(shortened(&plain, 11), "aaaaa…aaaaa");
+        assert_eq!(shortened(&plain, 0), "…");
+    }
+
+    /// A letter and its accent are one character for a reader.
+    #[test]
+    fn no_character_is_cut() {
+        let accented = "e\u{301}".repeat(50);
+        let short = shortened(&accented, 9);
+        assert_eq!(short, format!("{0}…{0}", "e\u{301}".repeat(4)));
     }
 }

@@ -5,9 +5,7 @@ mod command;
 mod differences;
 mod findings;
 mod parts;
-mod plot;
 mod removals;
-mod spread;
 mod survey;
 
 pub(super) use command::Arguments;

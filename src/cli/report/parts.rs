@@ -3,11 +3,9 @@
 use std::fmt::Write as _;
 
 use super::differences::Piece;
-use super::plot::Plot;
 use crate::cli::units::told_count;
 use crate::plural::counted;
 
-/// A part of a report.
 pub(super) enum Part {
     /// The sentence that a report is opened for.
     Lead(String),
@@ -16,8 +14,8 @@ pub(super) enum Part {
     /// What is known, and its value.
     Facts(Vec<[String; 2]>),
     Table(Table),
-    /// On a page alone. A table has its numbers.
-    Plot(Plot),
+    /// HTML, on a page alone. A table has its numbers.
+    Picture(String),
     /// A cluster: for each of its documents a remark and the key.
     Cluster {
         heading: String,
@@ -47,14 +45,10 @@ pub(super) enum OnPaper {
 
 /// A table of numbers, which stand at the right of their columns.
 pub(super) struct Table {
-    columns: Vec<Column>,
+    headings: Vec<String>,
+    /// So many of the last columns have the numbers that the parts of the bars show.
+    columns_of_bars: usize,
     rows: Vec<Row>,
-}
-
-struct Column {
-    heading: String,
-    /// The part of the bars that shows the numbers of this column, if the bars have several parts.
-    part_of_bar: Option<usize>,
 }
 
 struct Row {
@@ -65,25 +59,18 @@ struct Row {
 
 impl Table {
     pub(super) fn new(headings: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let columns = headings.into_iter().map(|heading| Column {
-            heading: heading.into(),
-            part_of_bar: None,
-        });
         Self {
-            columns: columns.collect(),
+            headings: headings.into_iter().map(Into::into).collect(),
+            columns_of_bars: 0,
             rows: Vec::new(),
         }
     }
 
-    /// Adds a column whose numbers the next part of the bars shows.
-    pub(super) fn with_part_of_bar(mut self, heading: &'static str) -> Self {
-        let parts = self.columns.iter().filter_map(|column| column.part_of_bar);
-        let part = parts.count();
-        self.columns.push(Column {
-            heading: heading.to_owned(),
-            part_of_bar: Some(part),
-        });
-        self
+    /// Adds columns whose numbers the parts of the bars show.
+    pub(super) fn add_columns_of_bars(&mut self, headings: &[&str]) {
+        self.columns_of_bars = headings.len();
+        let headings = headings.iter().copied();
+        self.headings.extend(headings.map(str::to_owned));
     }
 
     pub(super) fn add(&mut self, cells: impl Into<Vec<String>>) {
@@ -136,7 +123,7 @@ fn add_blocks(blocks: &mut Vec<String>, parts: Vec<Part>) {
             Part::Lead(text) | Part::Paragraph(text) => text,
             Part::Facts(facts) => facts_text(&facts),
             Part::Table(table) => table_text(&table),
-            Part::Plot(_) => continue,
+            Part::Picture(_) => continue,
             Part::Cluster { heading, rows } => {
                 let rows = facts_text(&rows).replace('\n', "\n  ");
                 format!("{heading}\n  {rows}")
@@ -168,20 +155,16 @@ fn facts_text(facts: &[[String; 2]]) -> String {
 
 fn table_text(table: &Table) -> String {
     let mut widths = Vec::new();
-    for (index, column) in table.columns.iter().enumerate() {
+    for (index, heading) in table.headings.iter().enumerate() {
         let cells = table
             .rows
             .iter()
             .map(|row| row.cells[index].chars().count());
-        let heading = column.heading.chars().count();
+        let heading = heading.chars().count();
         widths.push(cells.max().unwrap_or(0).max(heading));
     }
     let headings = Row {
-        cells: table
-            .columns
-            .iter()
-            .map(|column| column.heading.clone())
-            .collect(),
+        cells: table.headings.clone(),
         bar: Vec::new(),
     };
     let mut lines = Vec::new();
@@ -237,7 +220,6 @@ fn gap_text(words: usize) -> String {
     }
 }
 
-/// The look of the page.
 const STYLE: &str = include_str!("page.css");
 
 /// A report as a page. It has no scripts, and loads nothing.
@@ -262,7 +244,7 @@ fn add_parts(page: &mut String, parts: &[Part]) {
             Part::Paragraph(text) => add(page, &format!("<p>{}</p>", escaped(text))),
             Part::Facts(facts) => add_facts(page, facts),
             Part::Table(table) => add_table(page, table),
-            Part::Plot(plot) => *page += &plot.to_html(),
+            Part::Picture(html) => *page += html,
             Part::Cluster { heading, rows } => add_cluster(page, heading, rows),
             Part::Folded {
                 heading,
@@ -315,9 +297,10 @@ fn add_table(page: &mut String, table: &Table) {
         page,
         &format!("<div class=\"wide\"><table{class_of_table}>\n<thead><tr>"),
     );
-    for column in &table.columns {
-        let heading = escaped(&column.heading);
-        let sample = match column.part_of_bar {
+    let plain_columns = table.headings.len() - table.columns_of_bars;
+    for (index, heading) in table.headings.iter().enumerate() {
+        let heading = escaped(heading);
+        let sample = match index.checked_sub(plain_columns) {
             Some(part) => bar_html("sample", [(part, 1.0)]),
             None => String::new(),
         };
@@ -409,7 +392,6 @@ fn add_pair(page: &mut String, heading: &str, [first, second]: &[String; 2], pie
     add(page, "</section>");
 }
 
-/// A text as HTML shows it.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -6,7 +6,9 @@ use std::hash::{BuildHasher, RandomState};
 use crate::Error;
 use crate::dedup::{DedupTotals, Removals, RemovedRecord, RemovedRecords};
 
-use super::findings::{Clusters, Distances, Facts, Findings, Samples, Section, lead_of};
+use super::choices::Distances;
+use super::differences::Samples;
+use super::findings::{Clusters, Facts, Findings, Section, lead_of};
 
 /// The counts of the first reading of the list.
 #[derive(Default)]
