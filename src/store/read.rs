@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::write::{Transaction, Written};
 use crate::document::Document;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::metrics::Tally;
 use crate::plan::{Candidates, CostModel, Part};
@@ -13,7 +13,7 @@ use crate::sketch::Sketch;
 use crate::store::blocks::{CutRows, Lists};
 use crate::store::file::{
     Counters, KEYS, KnownNames, POSTINGS, ProbeSets, Set, SetRow, Settings, View, all_listed,
-    fingerprint_of, key_row, missing_scope, number_of, permuted, scope_of,
+    fingerprint_of, key_row, number_of, permuted, scope_of,
 };
 use crate::store::numbers::{DocumentNumber, ReadScopes, ScopeNumber};
 use crate::store::sorted_set::{Marks, Receiver, Searched, SetReader, read_ranges};
@@ -292,12 +292,14 @@ impl<'a> Reader<'a> {
         self.view.scope_number(name)
     }
 
-    /// The number of the scope of a stored document. It is an error if the row of the scope is not there.
-    pub(crate) fn scope_number_of(self, document: &Document) -> Result<ScopeNumber> {
-        match self.scope_number(document.scope())? {
-            Some(number) => Ok(number),
-            None => Err(missing_scope(document.scope())),
-        }
+    /// The number of the scope of this name, which a stored document has. It is an error if the row of the scope is not
+    /// there.
+    pub(crate) fn scope_number_of(self, name: &str) -> Result<ScopeNumber> {
+        let number = self.scope_number(name)?;
+        number.ok_or_else(|| {
+            let problem = "it is missing, but a document has this scope";
+            Error::damaged("scopes", name, problem)
+        })
     }
 
     /// An estimate of the number of distinct fingerprints. Repetitions and deletions that are not merged

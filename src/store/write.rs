@@ -231,16 +231,6 @@ impl Transaction {
         put_sources_alone(shared, &mut sources)
     }
 
-    /// Commits a change that was prepared elsewhere. This transaction must have changed nothing itself.
-    pub(crate) fn commit_change<E: From<Error>>(
-        self,
-        change: impl FnOnce(&mut Edit, &Blocks) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let Self { view, turn, .. } = self;
-        drop(view);
-        turn.commit_transaction(change)
-    }
-
     /// Whether somebody else waits to write.
     #[cfg(feature = "ingest")]
     pub(crate) fn is_wanted(&self) -> bool {
@@ -310,7 +300,7 @@ impl Transaction {
         };
         let unstored = self.written.documents.remove(number);
         // With a new number, rows would be marked that were never put.
-        let scope = self.reader().scope_number_of(document)?;
+        let scope = self.reader().scope_number_of(document.scope())?;
         let change = Change::Remove {
             fingerprint_gone,
             unstored,

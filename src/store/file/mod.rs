@@ -19,7 +19,7 @@ mod view;
 pub(crate) use cache_limit::CacheLimit;
 pub use meta::FORMAT_VERSION;
 pub(crate) use meta::{Counters, FORMAT, SETTINGS, Settings, check_format};
-pub(crate) use names::{KnownNames, SourceRows, decode_source, missing_scope};
+pub(crate) use names::{KnownNames, SourceRows, decode_source};
 pub(crate) use operation::{Change, Operation, RowSink, give_fingerprint_rows};
 pub(crate) use overlays::{Overlays, Runs, Sets, runs_of};
 pub(crate) use pins::StoredSnapshot;

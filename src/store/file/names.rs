@@ -160,12 +160,6 @@ pub(super) fn read_scope(file: FileSeed, name: &str, bytes: &[u8]) -> Result<Sco
     Ok(number)
 }
 
-/// The error for a scope that a document has and that is not there.
-pub(crate) fn missing_scope(name: &str) -> Error {
-    let problem = "it is missing, but a document has this scope";
-    Error::damaged("scopes", name, problem)
-}
-
 /// Changed sources by their names. `None` stands for a source that is forgotten.
 type ChangedSources = BTreeMap<Vec<u8>, Option<SourceRecord>>;
 
