@@ -195,7 +195,9 @@ impl<'a> Reader<'a> {
     pub(crate) fn linked_key(self, number: DocumentNumber) -> Result<Vec<u8>> {
         match self.written_document(number) {
             Some(document) => Ok(document?.key().to_vec()),
-            None => self.view.key(number),
+            None => self
+                .view
+                .stored_document(number, |stored| Ok(stored.key.to_vec())),
         }
     }
 
@@ -213,8 +215,9 @@ impl<'a> Reader<'a> {
                 let is_wanted = document.seen() >= since && is_wanted(document.sketch());
                 Ok(is_wanted.then_some(document))
             }
-            None => self.view.document_if(number, |stored| {
-                Ok(stored.seen >= since && is_wanted(stored.sketch()?.as_ref()))
+            None => self.view.stored_document(number, |stored| {
+                let is_wanted = stored.seen >= since && is_wanted(stored.sketch()?.as_ref());
+                is_wanted.then(|| stored.to_document()).transpose()
             }),
         }
     }
@@ -223,7 +226,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn linked_sketch(self, number: DocumentNumber) -> Result<Option<Sketch>> {
         match self.written_document(number) {
             Some(document) => Ok(document?.sketch().copied()),
-            None => self.view.sketch(number),
+            None => self.view.stored_document(number, |stored| stored.sketch()),
         }
     }
 

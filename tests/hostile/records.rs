@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::meta::{Counters, check_format, decode_settings, encode_settings};
 use super::names::{decode_source, encode_source, read_scope};
-use super::overlays::runs_of;
+use super::operation::runs_of;
 use super::state::{STATE, State, decode_page, encode_log};
 use crate::plan::Plan;
 use crate::store::blocks::{FileSeed, Kind, seal};

@@ -149,9 +149,21 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
                 // It is not known which documents are dead.
                 Err(error) => (*numbers.end(), Err(error)),
             };
-            match read.and_then(|block| ensure_order(block, last)) {
+            let read = read.and_then(|block| match block.begins_in_range() {
+                true => Ok(block),
+                // A search would not find its documents.
+                false => Err(damaged_block(
+                    last,
+                    "it begins before the block before it ends",
+                )),
+            });
+            match read {
                 Ok(block) => {
-                    if let Err(error) = ensure_extent(&block, last) {
+                    // A search by time or by scope could be led past it.
+                    if !block.has_its_extent() {
+                        let problem =
+                            "the directory does not have the times and scopes of its documents";
+                        let error = damaged_block(last, problem);
                         self.found.findings.add_error(part, "documents", error)?;
                     }
                     self.block(part, &block, &mut hidden)?;
@@ -343,34 +355,8 @@ fn sorted(ends: &mut Vec<PartEnds>) -> Vec<PartEnds> {
     ends
 }
 
-/// Refuses a block whose documents a search would not find.
-fn ensure_order(block: LiveDocuments, last: u64) -> Result<LiveDocuments> {
-    if !block.begins_in_range() {
-        return Err(damaged_block(
-            last,
-            "it begins before the block before it ends",
-        ));
-    }
-    Ok(block)
-}
-
-/// Refuses a block whose directory would lead a search by time or by scope past it.
-fn ensure_extent(block: &LiveDocuments, last: u64) -> Result<()> {
-    if !block.has_its_extent() {
-        return Err(damaged_block(
-            last,
-            "the directory does not have the times and scopes of its documents",
-        ));
-    }
-    Ok(())
-}
-
 fn damaged_block(last: u64, problem: Problem) -> Error {
-    Error::Damaged {
-        table: "documents",
-        key: format!("block up to {last}"),
-        problem,
-    }
+    Error::damaged("documents", &format!("block up to {last}"), problem)
 }
 
 /// The repeated hashes of keys that are remembered. They are rare, since the hash is seeded.

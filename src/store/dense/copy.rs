@@ -261,7 +261,7 @@ pub(super) fn verified(
     original: Option<&View>,
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<View> {
-    let view = View::read(copy, Arc::new(settings), cache)?;
+    let view = View::new(copy, None, Arc::new(settings), cache)?;
     if planted("a copy is not read back") {
         return Ok(view);
     }

@@ -171,11 +171,6 @@ impl Settings {
         decode_settings(file, &settings)
     }
 
-    /// The settings of a file that cannot be opened, from their row.
-    pub(crate) fn of_row(file: FileSeed, row: &[u8]) -> Result<Self> {
-        decode_settings(file, row)
-    }
-
     /// The rows that say which format and which settings a file has.
     pub(super) fn rows(&self) -> [MetaRow; 2] {
         [
@@ -252,7 +247,8 @@ pub(super) fn encode_settings(settings: &Settings) -> Vec<u8> {
     )
 }
 
-pub(super) fn decode_settings(file: FileSeed, bytes: &[u8]) -> Result<Settings> {
+/// Reads the row of the settings back.
+pub(crate) fn decode_settings(file: FileSeed, bytes: &[u8]) -> Result<Settings> {
     let body =
         unseal(Kind::Settings, file, SETTINGS.as_bytes(), bytes).map_err(damaged_settings)?;
     let stored: StoredSettings = decode(body).map_err(damaged_settings)?;

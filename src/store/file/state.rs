@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use super::meta::{Counters, Settings};
 use super::names::KnownNames;
-use super::operation::Operation;
-use super::overlays::{Runs, Sets, runs_of};
+use super::operation::{Operation, Runs, Sets, runs_of};
 use super::schema::{DOCUMENTS, Set, SetRow, block_tables, by_row};
 use crate::error::{Error, Result};
 use crate::files::NewFile;
@@ -179,15 +178,17 @@ impl State {
         let mut fields = Fields(unseal(Kind::State, file, STATE.as_bytes(), bytes)?);
         let mut state = Self::new(plan);
         state.counters = Counters::decode(&mut fields)?;
-        state.next_block = u64::from_le_bytes(fields.take()?);
-        state.first_page = u64::from_le_bytes(fields.take()?);
-        state.frozen_pages = u64::from_le_bytes(fields.take()?);
-        state.next_page = u64::from_le_bytes(fields.take()?);
-        state.log_sums.frozen = u64::from_le_bytes(fields.take()?);
-        state.log_sums.recent = u64::from_le_bytes(fields.take()?);
-        state.scopes_sum = u64::from_le_bytes(fields.take()?);
-        state.sources_sum = u64::from_le_bytes(fields.take()?);
-        state.source_commits = u64::from_le_bytes(fields.take()?);
+        [
+            state.next_block,
+            state.first_page,
+            state.frozen_pages,
+            state.next_page,
+            state.log_sums.frozen,
+            state.log_sums.recent,
+            state.scopes_sum,
+            state.sources_sum,
+            state.source_commits,
+        ] = decode_numbers(&mut fields)?;
         // The blocks and levels that are made next need numbers too, and so do pages and commits.
         if state.next_block > BlockId::MAX_NUMBER / 2 {
             return Err("its next block has an impossible number");
@@ -228,17 +229,22 @@ pub(crate) struct StateHead {
 pub(crate) fn state_head(file: FileSeed, bytes: &[u8]) -> Result<StateHead, Problem> {
     let mut fields = Fields(unseal(Kind::State, file, STATE.as_bytes(), bytes)?);
     let counters = Counters::decode(&mut fields)?;
-    let mut numbers = [0; 9];
-    for number in &mut numbers {
-        *number = u64::from_le_bytes(fields.take()?);
-    }
-    let [next_block, first_page, _, next_page, .., source_commits] = numbers;
+    let [next_block, first_page, _, next_page, .., source_commits] = decode_numbers(&mut fields)?;
     Ok(StateHead {
         counters,
         log: first_page..next_page,
         transactions: next_page.saturating_add(source_commits),
         next_block,
     })
+}
+
+/// The numbers behind the counters of a state record.
+fn decode_numbers(fields: &mut Fields<'_>) -> Result<[u64; 9], Problem> {
+    let mut numbers = [0; 9];
+    for number in &mut numbers {
+        *number = u64::from_le_bytes(fields.take()?);
+    }
+    Ok(numbers)
 }
 
 fn encode_set<R: Row>(set: &SortedSet<R>, bytes: &mut Vec<u8>) {

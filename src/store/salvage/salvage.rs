@@ -26,7 +26,7 @@ use crate::store::dense::{CopyProgress, TakenOver, rebuild};
 use crate::store::engine::{LevelName, Place, RawCommit, RawFile, RawPage, Widths};
 use crate::store::file::{
     DEAD, DOCUMENTS, FORMAT, RowSink, SETTINGS, STATE, Set, SetRow, Settings, StateHead,
-    check_format, decode_page, decode_source, state_head,
+    check_format, decode_page, decode_settings, decode_source, state_head,
 };
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::lone_entries;
@@ -176,7 +176,7 @@ impl Meta {
             }
             let Some(seed) = self.seed else { continue };
             if name == SETTINGS.as_bytes() && self.settings.is_none() {
-                self.settings = Settings::of_row(seed, row).ok();
+                self.settings = decode_settings(seed, row).ok();
             }
             if name == STATE.as_bytes()
                 && let Ok(head) = state_head(seed, row)
