@@ -283,14 +283,13 @@ impl Store {
         };
         event.report(took);
         // Others read and write again. The file is compacted, whatever becomes of this.
-        _ = dense::warm_as_before(|| shared.view(), &resident);
+        _ = dense::warm_as_before(shared, &resident);
         Ok(())
     }
 
     /// Puts into memory what searches read, as far as there is room.
     pub(crate) fn warm(&self, progress: WarmingProgress<'_>) -> Result<()> {
-        let shared = self.shared()?;
-        dense::warm(|| shared.view(), progress)
+        dense::warm(self.shared()?, progress)
     }
 
     /// The length of the file. 0 if the system does not tell.

@@ -102,21 +102,21 @@ fn write(
     let engine = engine.trimmed(&new, path, PAGE_CACHE_BYTES)?;
     sync_file(&new.file).map_err(Error::io(path))?;
     let open = Arc::new(OpenFile::new(engine, new.file));
-    verify(&open, settings, &same_hash, &mut || counter.go_on()).map_err(Error::of_file(path))?;
+    verify(&open, settings, &same_hash, &mut counter).map_err(Error::of_file(path))?;
     new.temporary.keep_as(path)
 }
 
 /// Refuses a new file in which two documents have the same key, a block does not have its checksum, or
-/// the rows are not as many as the documents that are counted. Stops at an error of `go_on`.
+/// the rows are not as many as the documents that are counted.
 fn verify(
     open: &Arc<OpenFile>,
     settings: &Settings,
     same_hash: &SameHash,
-    go_on: &mut dyn FnMut() -> Result<()>,
+    counter: &mut Counter<'_>,
 ) -> Result<()> {
     const CACHE_BYTES: u64 = 1 << 20;
     let cache = Arc::new(BlockCache::new(CACHE_BYTES));
-    let view = copy::verified(open, settings.clone(), cache, None, go_on)?;
+    let view = copy::verified(open, settings.clone(), cache, None, counter)?;
     same_hash.ensure_different_keys(|number| Ok(view.document(number)?.key().to_vec()))
 }
 
@@ -357,16 +357,18 @@ mod tests {
         let document =
             |i: u64| Document::new(format!("the key {i}"), Fingerprint::from_bits(i << 40));
         let documents = (0..20_000).map(|i| Ok(document(i).with_payload(*b"some bytes")));
+        let mut progress = |_, _| ControlFlow::Continue(());
+        let mut counter = Counter::new(&mut progress);
         let same_hash = Builder::new(folder.path(), &settings, 0, bulk).build(
             |builder| {
                 documents
                     .into_iter()
                     .try_for_each(|document: Result<Document>| builder.add(&document?))
             },
-            &mut Counter::new(&mut |_, _| ControlFlow::Continue(())),
+            &mut counter,
         )?;
         let open = Arc::new(OpenFile::new(engine, new.file));
-        verify(&open, &settings, &same_hash, &mut || Ok(()))?;
+        verify(&open, &settings, &same_hash, &mut counter)?;
         let mut bytes = Vec::new();
         let mut file: &File = &open.file;
         file.seek(SeekFrom::Start(0))
@@ -380,7 +382,7 @@ mod tests {
         file.seek(SeekFrom::Start(0))
             .and_then(|_| file.write_all(&bytes))
             .expect("it can be written");
-        let refused = verify(&open, &settings, &same_hash, &mut || Ok(()));
+        let refused = verify(&open, &settings, &same_hash, &mut counter);
         assert!(
             matches!(
                 refused,

@@ -253,13 +253,13 @@ fn copy_set<R: SetRow>(
 }
 
 /// A view of a new copy, read from its file. Every block is read, and the numbers of rows are compared with those of
-/// the original, if there is one. Calls `go_on` now and then, and stops at its error.
+/// the original, if there is one. Asks `counter` now and then whether to go on.
 pub(super) fn verified(
     copy: &Arc<OpenFile>,
     settings: Settings,
     cache: Arc<BlockCache>,
     original: Option<&View>,
-    go_on: &mut dyn FnMut() -> Result<()>,
+    counter: &mut Counter<'_>,
 ) -> Result<View> {
     let view = View::new(copy, None, Arc::new(settings), cache)?;
     if planted("a copy is not read back") {
@@ -267,13 +267,13 @@ pub(super) fn verified(
     }
     let new = view.state();
     for set in new.sets.sets() {
-        by_row!(set, set => read_all(&view, set, go_on)?);
+        by_row!(set, set => read_all(&view, set, counter)?);
     }
     let documents = &new.documents;
     let blocks = view.document_blocks();
     for entry in documents.entries(documents.all(), blocks)? {
         blocks.documents_once(entry)?;
-        go_on()?;
+        counter.go_on()?;
     }
     let counters = original.unwrap_or(&view).state().counters;
     let documents = counters.documents;
@@ -296,18 +296,14 @@ pub(super) fn verified(
     Ok(view)
 }
 
-fn read_all<R: SetRow>(
-    view: &View,
-    set: Set<R>,
-    go_on: &mut dyn FnMut() -> Result<()>,
-) -> Result<()> {
+fn read_all<R: SetRow>(view: &View, set: Set<R>, counter: &mut Counter<'_>) -> Result<()> {
     let blocks = view.blocks().of_table(set.table());
     let mut rows = Lists::default();
     for SetLevel { level, .. } in &view.state().sets[set].levels {
         for entry in level.entries(level.all(), blocks)? {
             blocks.read_rows(entry, &mut rows)?;
             rows.clear();
-            go_on()?;
+            counter.go_on()?;
         }
     }
     Ok(())
@@ -349,7 +345,7 @@ pub(crate) fn compact(
         progress,
     )?;
     let cache = view.blocks().cache.clone();
-    let copied = verified(&open, settings, cache, Some(&view), &mut || counter.go_on())?;
+    let copied = verified(&open, settings, cache, Some(&view), &mut counter)?;
     // Somebody may have changed the mode meanwhile.
     open.file
         .set_permissions(view.file().metadata().map_err(&failed)?.permissions())
@@ -420,7 +416,6 @@ pub(crate) fn backup(
     let (temporary, open, mut counter) = copy(view, &settings, new, path, sizes, MEMORY, progress)?;
     // The file may have given the same numbers to other blocks. So the copy has a cache of its own.
     let cache = Arc::new(BlockCache::new(0));
-    verified(&open, settings, cache, Some(view), &mut || counter.go_on())
-        .map_err(Error::of_file(path))?;
+    verified(&open, settings, cache, Some(view), &mut counter).map_err(Error::of_file(path))?;
     temporary.keep_as(path)
 }
