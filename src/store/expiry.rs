@@ -209,7 +209,6 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// The name of the scope of a document.
 fn scope_name<'d>(document: &'d DocumentRef<'_>) -> Result<&'d str> {
     document
         .scope()
@@ -404,27 +403,28 @@ const MOST_DOCUMENTS: usize = 1 << 19;
 /// A fingerprint with more rows than this in a part of a level, with neighbours, is taken to be shared.
 const FEW_ROWS: usize = 256;
 
-/// A document that is to go.
-#[derive(Clone, Copy, Debug)]
-struct Expired {
-    number: u64,
-    key_hash: u64,
-    fingerprint: Option<Fingerprint>,
-    scope: ScopeNumber,
-    /// Whether another document may have had its fingerprint when the batch was gathered.
-    is_shared: bool,
+/// The removal of a document that is to go. It says that the fingerprint goes with it, unless another document may
+/// have had it when the batch was gathered.
+fn removal_of(view: &View, document: &DocumentRef<'_>) -> Result<Operation> {
+    Ok(Operation {
+        change: Change::Remove {
+            fingerprint_gone: document.fingerprint.is_some(),
+            unstored: false,
+        },
+        number: DocumentNumber(document.number),
+        key_hash: view.settings().key_hash(document.key),
+        fingerprint: document.fingerprint,
+        scope: Reader::new(view).scope_number_of(scope_name(document)?)?,
+    })
 }
 
-impl Expired {
-    fn new(view: &View, document: &DocumentRef<'_>) -> Result<Self> {
-        let scope = Reader::new(view).scope_number_of(scope_name(document)?)?;
-        Ok(Self {
-            number: document.number,
-            key_hash: view.settings().key_hash(document.key),
-            fingerprint: document.fingerprint,
-            scope,
-            is_shared: false,
-        })
+/// Says whether the fingerprint goes with a removed document.
+fn set_fingerprint_gone(removal: &mut Operation, is_gone: bool) {
+    if let Change::Remove {
+        fingerprint_gone, ..
+    } = &mut removal.change
+    {
+        *fingerprint_gone = is_gone;
     }
 }
 
@@ -455,7 +455,7 @@ struct Batch {
     /// The file that they are in. A compaction makes another one, whose blocks have other places, and from which what
     /// was removed is gone.
     file: FileSeed,
-    expired: Vec<Expired>,
+    expired: Vec<Operation>,
     /// In order.
     blocks: Vec<ExpiredBlock>,
     /// The next batch begins at this number. `None` if there is none.
@@ -498,7 +498,7 @@ impl Batch {
     ) -> Result<()> {
         let begin = self.expired.len();
         for document in selection.documents_of(block)? {
-            self.expired.push(Expired::new(view, &document)?);
+            self.expired.push(removal_of(view, &document)?);
         }
         let expired = begin..self.expired.len();
         if expired.len() <= most {
@@ -549,14 +549,17 @@ impl Batch {
             },
             |range: &Searched<u128, (Fingerprint, usize)>, puts: &[u128], _: &[u128]| {
                 let (fingerprint, index) = range.of;
-                let document = &mut expired[index];
-                document.is_shared |= puts.iter().any(|&row| {
-                    fingerprint_of(row) == fingerprint && number_of(row).0 != document.number
+                let removal = &mut expired[index];
+                let is_shared = puts.iter().any(|&row| {
+                    fingerprint_of(row) == fingerprint && number_of(row) != removal.number
                 });
+                if is_shared {
+                    set_fingerprint_gone(removal, false);
+                }
             },
         )?;
         for (_, index) in read.too_long {
-            expired[index].is_shared = true;
+            set_fingerprint_gone(&mut expired[index], false);
         }
         Ok(())
     }
@@ -714,20 +717,11 @@ impl From<Error> for NotApplied {
     }
 }
 
-/// A document that a step removes.
-struct RemovedDocument {
-    document: Expired,
-    /// Whether its block is taken out as a whole.
-    is_cut: bool,
-    /// Whether the last document of its fingerprint goes with it.
-    fingerprint_gone: bool,
-}
-
 /// The documents that a step removes, as far as they are known.
 struct Removal<'a> {
     view: &'a View,
     batch: &'a Batch,
-    documents: Vec<RemovedDocument>,
+    documents: Vec<Operation>,
     /// The dead documents of blocks that are taken out as a whole.
     forgotten: Vec<u64>,
     left_out: Option<u64>,
@@ -737,7 +731,6 @@ struct Removal<'a> {
 
 /// Where a block is among the others.
 struct BlockPlace {
-    /// The block before it.
     before: Option<BlockId>,
     /// The least number that a document of it may have.
     low: u64,
@@ -751,18 +744,14 @@ impl Removal<'_> {
             return Ok(());
         };
         let Some(place) = self.place_of(block)? else {
-            self.left_out.get_or_insert(first.number);
+            self.left_out.get_or_insert(first.number.0);
             return Ok(());
         };
         let dead = self.view.set(DEAD).rows(&(place.low..=block.high))?;
         let begin = self.documents.len();
-        for &document in expired {
-            if dead.binary_search(&document.number).is_err() {
-                self.documents.push(RemovedDocument {
-                    document,
-                    is_cut: false,
-                    fingerprint_gone: false,
-                });
+        for removal in expired {
+            if dead.binary_search(&removal.number.0).is_err() {
+                self.documents.push(*removal);
             }
         }
         let live = &mut self.documents[begin..];
@@ -770,8 +759,10 @@ impl Removal<'_> {
         let is_whole = !live.is_empty() && block.share == Share::All { of_block };
         // The dead documents of whole blocks are forgotten.
         if is_whole && cut(&mut self.cuts, block, place.before) {
-            for removed in live {
-                removed.is_cut = true;
+            for removal in live {
+                if let Change::Remove { unstored, .. } = &mut removal.change {
+                    *unstored = true;
+                }
             }
             self.forgotten.extend(dead);
         }
@@ -800,14 +791,20 @@ impl Removal<'_> {
     /// Finds the documents with which the last document of their fingerprint goes.
     fn find_last_of_fingerprints(&mut self, newcomers: &Newcomers) -> Result<()> {
         let mut shared: Vec<(Fingerprint, usize)> = Vec::new();
-        for (index, removed) in self.documents.iter_mut().enumerate() {
-            let Some(fingerprint) = removed.document.fingerprint else {
+        for (index, removal) in self.documents.iter_mut().enumerate() {
+            let Some(fingerprint) = removal.fingerprint else {
                 continue;
             };
-            if removed.document.is_shared || newcomers.fingerprints.contains(&fingerprint) {
+            let is_alone = matches!(
+                removal.change,
+                Change::Remove {
+                    fingerprint_gone: true,
+                    ..
+                }
+            );
+            if !is_alone || newcomers.fingerprints.contains(&fingerprint) {
+                set_fingerprint_gone(removal, false);
                 shared.push((fingerprint, index));
-            } else {
-                removed.fingerprint_gone = true;
             }
         }
         shared.sort_unstable();
@@ -825,7 +822,7 @@ impl Removal<'_> {
                 if let Some(&(_, last)) = group.last()
                     && group.len() as u64 >= total
                 {
-                    self.documents[last].fingerprint_gone = true;
+                    set_fingerprint_gone(&mut self.documents[last], true);
                 }
             }
         }
@@ -833,15 +830,14 @@ impl Removal<'_> {
     }
 
     fn into_step(self) -> Step {
-        let mut operations = Vec::with_capacity(self.forgotten.len() + self.documents.len());
-        for number in self.forgotten {
-            operations.push(Operation::forget(DocumentNumber(number)));
-        }
-        let mut fingerprints = Vec::with_capacity(self.documents.len());
-        for removed in &self.documents {
-            operations.push(removed.operation());
-            fingerprints.extend(removed.document.fingerprint);
-        }
+        let forgotten = self.forgotten.into_iter();
+        let mut operations: Vec<Operation> = forgotten
+            .map(|number| Operation::forget(DocumentNumber(number)))
+            .collect();
+        operations.extend(&self.documents);
+        let removals = self.documents.iter();
+        let mut fingerprints: Vec<Fingerprint> =
+            removals.filter_map(|removal| removal.fingerprint).collect();
         fingerprints.sort_unstable();
         let state = self.view.state();
         Step {
@@ -855,21 +851,6 @@ impl Removal<'_> {
             too_short: (self.documents.len() - fingerprints.len()) as u64,
             fingerprints,
             left_out: self.left_out,
-        }
-    }
-}
-
-impl RemovedDocument {
-    fn operation(&self) -> Operation {
-        Operation {
-            change: Change::Remove {
-                fingerprint_gone: self.fingerprint_gone,
-                unstored: self.is_cut,
-            },
-            number: DocumentNumber(self.document.number),
-            key_hash: self.document.key_hash,
-            fingerprint: self.document.fingerprint,
-            scope: self.document.scope,
         }
     }
 }
