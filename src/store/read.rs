@@ -64,7 +64,6 @@ impl<'a> Reader<'a> {
         self.view.settings()
     }
 
-    /// A reader of a set.
     pub(super) fn set<R: SetRow>(self, set: Set<R>) -> SetReader<'a, R> {
         let overlay = self.written.map(|written| &written.overlays[set]);
         SetReader {
@@ -430,11 +429,9 @@ impl<'a> Reader<'a> {
         cut(
             &self.set(permuted(table)),
             Part::ALL,
-            &Cut {
-                most,
-                kept,
-                range: |part: Part| part.first..=part.last(),
-            },
+            most,
+            kept,
+            |part: Part| part.first..=part.last(),
         )
     }
 
@@ -446,15 +443,7 @@ impl<'a> Reader<'a> {
     /// The parts of all fingerprints, in order, each of no more than `most` postings, unless one fingerprint has more.
     /// The part `kept` is one of them, if it has postings.
     pub(crate) fn posted_parts(self, most: u64, kept: Option<Part>) -> Result<Vec<Part>> {
-        cut(
-            &self.set(POSTINGS),
-            Part::ALL,
-            &Cut {
-                most,
-                kept,
-                range: postings_of,
-            },
-        )
+        cut(&self.set(POSTINGS), Part::ALL, most, kept, postings_of)
     }
 
     /// The number of different fingerprints of the documents of a part.
@@ -535,44 +524,36 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// The postings of the fingerprints of a part.
 fn postings_of(part: Part) -> RangeInclusive<u128> {
     let first = all_listed(Fingerprint::from_bits(part.first));
     let last = all_listed(Fingerprint::from_bits(part.last()));
     *first.start()..=*last.end()
 }
 
-/// How a set is cut.
-struct Cut<F> {
-    /// The most rows of a part.
-    most: u64,
-    /// A part that is cut no further.
-    kept: Option<Part>,
-    /// The rows of a part.
-    range: F,
-}
-
-/// Halves a part until each has few enough rows. Parts without rows are left out.
+/// Halves a part until each has at most `most` rows. `range` has the rows of a part. The part `kept` is cut no further.
+/// Parts without rows are left out.
 fn cut<R: SetRow>(
     set: &SetReader<'_, R>,
     part: Part,
-    how: &Cut<impl Fn(Part) -> RangeInclusive<R>>,
+    most: u64,
+    kept: Option<Part>,
+    range: impl Fn(Part) -> RangeInclusive<R> + Copy,
 ) -> Result<Vec<Part>> {
     // What is put more than once, or deleted and not merged, counts as often. So the parts depend on what was merged.
-    let rows = set.puts_and_marks(&(how.range)(part))?.0;
+    let rows = set.puts_and_marks(&range(part))?.0;
     if rows == 0 {
         return Ok(Vec::new());
     }
-    let is_small = match how.kept {
+    let is_small = match kept {
         Some(kept) if part.contains(kept) => part == kept,
-        _ => rows <= how.most,
+        _ => rows <= most,
     };
     let Some(halves) = part.halves().filter(|_| !is_small) else {
         return Ok(vec![part]);
     };
     let mut parts = Vec::new();
     for half in halves {
-        parts.extend(cut(set, half, how)?);
+        parts.extend(cut(set, half, most, kept, range)?);
     }
     Ok(parts)
 }

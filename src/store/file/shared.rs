@@ -16,7 +16,7 @@ use super::cache_limit::CacheLimit;
 use super::meta::Settings;
 use super::schema::by_row;
 use super::state::{Edit, State};
-use super::statistics::{missing_cache, tables_capacity};
+use super::statistics::{tables_capacity, tables_need};
 use super::turns::Turns;
 use super::view::View;
 use crate::error::{Error, Result};
@@ -484,15 +484,14 @@ impl Shared {
 
     /// Gives decoded blocks the part of the cache that the directories do not take.
     fn share_cache(&self, state: &State) {
-        let missing = missing_cache(&self.limit, state);
         let left = self.limit.block_bytes(state.directory_bytes());
         self.cache.set_rows_fit(tables_capacity(state) <= left);
         if left.abs_diff(self.cache.capacity()) > left / 64 {
             self.cache.set_capacity(left);
         }
-        if let Some((limit, need)) = missing
-            && !self.has_warned.swap(true, Ordering::Relaxed)
-        {
+        let limit = self.limit.bytes() as u64;
+        let need = tables_need(state);
+        if need > limit && !self.has_warned.swap(true, Ordering::Relaxed) {
             events::tables_do_not_fit(&self.path, limit, need);
         }
     }
@@ -571,7 +570,6 @@ fn target_of(path: &Path) -> Result<PathBuf> {
     fs::canonicalize(path).map_err(Error::io(path))
 }
 
-/// The innermost cause of an error.
 fn innermost(error: &Error) -> String {
     let mut error: &dyn std::error::Error = error;
     while let Some(cause) = error.source() {
