@@ -407,7 +407,6 @@ impl Written {
         }
     }
 
-    /// Notes the sketch of a document that is put.
     fn note_sketch(&mut self, document: &Document) {
         if let Some(fingerprint) = document.fingerprint()
             && let Some(sketch) = document.sketch()
@@ -422,7 +421,6 @@ impl Written {
 pub(super) struct WrittenDocuments {
     /// The seed of the database file.
     seed: FileSeed,
-    /// The documents in memory.
     newest: DocumentBlock,
     /// The numbers of documents in memory that the transaction has removed again.
     removed: BTreeSet<u64>,

@@ -83,7 +83,6 @@ pub(crate) fn check_rows(
     Ok(found.report(findings))
 }
 
-/// Reads all directories.
 fn read_directories(view: &View, findings: &mut Findings) -> Result<()> {
     let state = view.state();
     read_directory(&state.documents, view.document_blocks(), findings)?;
@@ -645,14 +644,11 @@ pub(crate) type CheckProgress<'a> = &'a mut (dyn FnMut(u64, u64) -> ControlFlow<
 const BLOCKS_OF_ROWS: usize = 16;
 const BLOCKS_OF_DOCUMENTS: usize = 64;
 
-/// All parts of a file.
 struct Parts {
-    /// Numbers of documents.
     documents: Vec<RangeInclusive<u64>>,
     sets: Vec<SetParts>,
 }
 
-/// The parts of a set.
 type SetParts = ByRow<SetPartsFamily>;
 
 struct SetPartsFamily;
@@ -716,7 +712,6 @@ impl Ticks<'_> {
 /// The rows and documents that nobody knows.
 struct Hidden {
     rows: PerSet<RangesFamily>,
-    /// The numbers of documents.
     numbers: Ranges<u64>,
     is_empty: bool,
 }
@@ -773,13 +768,11 @@ impl Hidden {
         self.numbers.0.is_empty()
     }
 
-    /// Hides the rows of a set from `first` to `last`.
     fn hide_rows<R: SetRow>(&mut self, set: Set<R>, first: R, last: R) {
         self.rows[set].0.push((first, last));
         self.is_empty = false;
     }
 
-    /// Hides the documents from `first` to `last`.
     fn hide_documents(&mut self, first: u64, last: u64) {
         self.numbers.0.push((first, last));
         self.is_empty = false;

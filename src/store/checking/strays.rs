@@ -75,7 +75,6 @@ fn name_of((id, last): ChunkKey) -> String {
     format!("set {}, level {}, up to {last:x}", id >> 8, id & 0xff)
 }
 
-/// Finds the blocks of a table that none of its levels has.
 fn find_stray_blocks<R: Row>(
     view: &View,
     table: &'static BlockTable,
@@ -98,7 +97,6 @@ fn find_stray_blocks<R: Row>(
     findings.add_failure(table.name, read)
 }
 
-/// Whether a level has a block that ends with a row.
 fn has_block<R: Row>(level: &Level<R>, last: R, blocks: SetBlocks<'_>) -> bool {
     // All chunks were read before. So this does not fail.
     let Ok(position) = level.find(last, blocks) else {

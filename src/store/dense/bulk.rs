@@ -87,7 +87,6 @@ impl<'a> Bulk<'a> {
         Ok(())
     }
 
-    /// The directory of a level.
     fn directory<R: Row>(&self, level: LevelName) -> DirectoryWriter<R> {
         DirectoryWriter::new(level, self.edit.file(), self.sizes.chunk_entries)
     }

@@ -761,7 +761,6 @@ impl Branches {
         }
     }
 
-    /// Notes that a page is written at `offset`.
     pub(super) fn note_written(&self, offset: u64, page: &[u8]) {
         if let Some(known) = &mut *self.known.write() {
             for at in (offset..offset + page.len() as u64).step_by(PAGE_BYTES) {
@@ -780,7 +779,6 @@ impl Known {
         }
     }
 
-    /// Adds a branch.
     fn add(&mut self, page: Root, widths: Widths) {
         let branch = Branch {
             checksum: page.checksum,

@@ -102,7 +102,6 @@ impl SpillFile {
     }
 }
 
-/// Bytes in a [`SpillFile`].
 #[derive(Debug)]
 pub(crate) struct SpilledBytes {
     shared: Arc<SharedFile>,

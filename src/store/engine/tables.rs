@@ -281,7 +281,6 @@ fn remove_blocks<K: BlockKey>(
     Ok(())
 }
 
-/// A table of blocks that is open for reading.
 enum OpenBlockTable {
     Narrow(ReadOnlyTable<NarrowKey, &'static [u8]>),
     Wide(ReadOnlyTable<WideKey, &'static [u8]>),
@@ -691,7 +690,6 @@ impl Tables {
         })
     }
 
-    /// The record of a scope.
     pub(crate) fn scope(&self, name: &str) -> Result<Option<Vec<u8>>> {
         self.loan.read(|| {
             let table = self.tables.enter()?.scopes()?;
@@ -700,7 +698,6 @@ impl Tables {
         })
     }
 
-    /// The record of a source.
     pub(crate) fn source(&self, name: &[u8]) -> Result<Option<Vec<u8>>> {
         self.loan.read(|| {
             let table = self.tables.enter()?.open(SOURCES)?;

@@ -108,7 +108,6 @@ impl Counters {
         Ok(number)
     }
 
-    /// Counts a document that is stored.
     pub(crate) fn count(&mut self, document: &Document) {
         self.documents += 1;
         self.too_short += u64::from(document.fingerprint().is_none());

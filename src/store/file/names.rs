@@ -126,7 +126,6 @@ impl View {
 }
 
 impl Edit {
-    /// Adds new scopes.
     pub(crate) fn add_scopes(&mut self, scopes: BTreeMap<String, ScopeNumber>) {
         for (name, number) in scopes {
             let record = seal(Kind::Scope, self.file(), name.as_bytes(), |bytes| {
@@ -138,7 +137,6 @@ impl Edit {
         }
     }
 
-    /// Writes the rows of sources.
     pub(crate) fn put_sources(&mut self, SourceRows { rows, sum_change }: SourceRows) {
         if !rows.is_empty() {
             self.state.sources_sum = self.state.sources_sum.wrapping_add(sum_change);

@@ -340,7 +340,6 @@ impl RowFamily for OverlayFamily {
     type Of<R: SetRow> = Overlay<R>;
 }
 
-/// A run for each set.
 pub(crate) type Runs = PerSet<RunFamily>;
 
 pub(crate) struct RunFamily;

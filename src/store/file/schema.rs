@@ -140,7 +140,6 @@ impl<R: SetRow> Set<R> {
         usize::from(self.number).checked_sub(FIXED.len())
     }
 
-    /// The table of its blocks.
     pub(crate) fn table(self) -> &'static BlockTable {
         &TABLES[usize::from(self.number) + 1]
     }

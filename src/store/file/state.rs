@@ -69,7 +69,6 @@ pub(crate) struct State {
     pub(crate) known: Arc<KnownNames>,
 }
 
-/// Sums of pages of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct LogSums {
     frozen: u64,
@@ -225,7 +224,6 @@ pub(crate) struct StateHead {
     pub(crate) next_block: u64,
 }
 
-/// The head of a state record.
 pub(crate) fn state_head(file: FileSeed, bytes: &[u8]) -> Result<StateHead, Problem> {
     let mut fields = Fields(unseal(Kind::State, file, STATE.as_bytes(), bytes)?);
     let counters = Counters::decode(&mut fields)?;
@@ -376,7 +374,6 @@ impl Opening<'_> {
         Ok(levels)
     }
 
-    /// Reads the summaries of a level.
     fn read_level<R: Row>(&self, name: LevelName, stored: &StoredDirectory) -> Result<Level<R>> {
         let mut summaries = Vec::new();
         self.tables.summaries(name, |last, bytes| {
@@ -485,7 +482,6 @@ impl Edit {
         }
     }
 
-    /// The seed of the file.
     pub(crate) fn file(&self) -> FileSeed {
         self.file
     }

@@ -78,7 +78,6 @@ impl View {
         &self.probe_sets
     }
 
-    /// The tables of the engine.
     pub(crate) fn tables(&self) -> &Tables {
         &self.tables
     }
@@ -87,17 +86,14 @@ impl View {
         &self.blocks
     }
 
-    /// The file itself.
     pub(crate) fn file(&self) -> &fs::File {
         &self.open.file
     }
 
-    /// A reader of a set.
     pub(crate) fn set<R: SetRow>(&self, set: Set<R>) -> SetReader<'_, R> {
         SetReader::new(&self.state.sets[set], self.blocks.of_table(set.table()))
     }
 
-    /// The blocks of documents.
     pub(crate) fn document_blocks(&self) -> SetBlocks<'_> {
         self.blocks.of_table(DOCUMENTS.table)
     }

@@ -224,7 +224,6 @@ impl Merger {
         }))
     }
 
-    /// Does one step of each task.
     fn step(&self, view: Arc<View>, tasks: &[(AnySet, Source)]) -> Result<()> {
         let watch = Watch::begin(Operation::MergeStep, &self.shared.path);
         let ((rows, bytes), took) = watch.end(self.rows_and_bytes_of_step(view, tasks))?;
