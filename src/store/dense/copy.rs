@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::path::{self, Path};
 use std::sync::Arc;
 
-use super::bulk::{Bulk, DocumentsWriter, SetWriter};
+use super::bulk::{Bulk, DocumentsWriter};
 use super::sort::Sorter;
 use crate::error::{Error, Result};
 use crate::files::{
@@ -18,9 +18,9 @@ use crate::files::{
 use crate::plan::{Permuted, Plan, Table};
 use crate::planted::planted;
 use crate::store::blocks::{BlockCache, Lists};
-use crate::store::engine::{Engine, OpenFile};
+use crate::store::engine::OpenFile;
 use crate::store::file::{
-    self, COPIED, KEYS, Set, SetRow, Settings, Shared, SourceRows, State, View, by_row, permuted,
+    COPIED, KEYS, Set, SetRow, Settings, Shared, SourceRows, View, by_row, permuted,
 };
 use crate::store::sizes::{PAGE_BYTES, Sizes};
 use crate::store::sorted_set::SetLevel;
@@ -50,21 +50,16 @@ fn copy<'a>(
 ) -> Result<(Temporary, Arc<OpenFile>, Counter<'a>)> {
     let directory = directory_of(target)?;
     ensure_room(view, &settings.plan, directory, sizes)?;
-    let failed = Error::io(target);
+    let mut counter = Counter::new(progress);
+    let bulk = Bulk::new(new, target, settings, memory.engine, sizes)?;
     let copy = Copy {
         view,
         settings,
-        target,
         directory,
         sorting: memory.sorting,
     };
-    let mut counter = Counter::new(progress);
-    let engine = file::create(&new, target, settings, memory.engine)?;
-    copy.write(&engine, sizes, &mut counter)?;
-    let engine = engine.trimmed(&new, target, memory.engine)?;
-    sync_file(&new.file).map_err(&failed)?;
-    let open = Arc::new(OpenFile::new(engine, new.file));
-    Ok((new.temporary, open, counter))
+    let (temporary, open) = copy.write(bulk, &mut counter)?;
+    Ok((temporary, open, counter))
 }
 
 /// The most bytes that a block of one document takes.
@@ -113,19 +108,20 @@ fn table_of(table: &Table, plan: &Plan) -> Option<usize> {
 struct Copy<'a> {
     view: &'a View,
     settings: &'a Settings,
-    target: &'a Path,
     directory: &'a Path,
     sorting: usize,
 }
 
 impl Copy<'_> {
-    fn write(&self, engine: &Engine, sizes: &Sizes, counter: &mut Counter<'_>) -> Result<()> {
+    fn write(
+        &self,
+        mut bulk: Bulk<'_>,
+        counter: &mut Counter<'_>,
+    ) -> Result<(Temporary, Arc<OpenFile>)> {
         let old = self.view.state();
-        let mut state = State::new(&self.settings.plan);
-        state.counters = old.counters;
+        bulk.edit.state.counters = old.counters;
         // The cache may still hold blocks of the old file. So the copy has other numbers for its blocks.
-        state.next_block = old.next_block;
-        let mut bulk = Bulk::new(engine, self.target, sizes, self.settings.file, state);
+        bulk.edit.state.next_block = old.next_block;
         counter.expect(old.documents.rows().0);
         self.write_sets(&mut bulk, counter)?;
         self.write_documents(&mut bulk, counter)?;
@@ -194,12 +190,12 @@ impl Copy<'_> {
                 sorter.push(table.apply(fingerprint).bits())?;
             }
         }
-        let mut writer = SetWriter::new(to, bulk);
-        sorter.finish(|rows| {
-            counter.add(rows.len())?;
-            writer.push(bulk, rows)
-        })?;
-        writer.finish(bulk)
+        bulk.write_set(to, |write| {
+            sorter.finish(|rows| {
+                counter.add(rows.len())?;
+                write(rows)
+            })
+        })
     }
 }
 
@@ -243,13 +239,14 @@ fn copy_set<R: SetRow>(
     counter: &mut Counter<'_>,
 ) -> Result<()> {
     let reader = view.set(from);
-    let mut writer = SetWriter::new(to, bulk);
-    for range in reader.parts()? {
-        let rows = reader.rows(&range)?;
-        writer.push(bulk, &rows)?;
-        counter.add(rows.len())?;
-    }
-    writer.finish(bulk)
+    bulk.write_set(to, |write| {
+        for range in reader.parts()? {
+            let rows = reader.rows(&range)?;
+            write(&rows)?;
+            counter.add(rows.len())?;
+        }
+        Ok(())
+    })
 }
 
 /// A view of a new copy, read from its file. Every block is read, and the numbers of rows are compared with those of

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Plan, Table};
 use crate::sketch::SketchSize;
 use crate::store::blocks::{Fields, FileSeed, Kind, Problem, decode, encode, seal, unseal};
-use crate::store::engine::{MetaRow, Tables};
+use crate::store::engine::Tables;
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::text::Scheme;
 
@@ -168,14 +168,6 @@ impl Settings {
             return Err(damaged_settings("it is missing"));
         };
         decode_settings(file, &settings)
-    }
-
-    /// The rows that say which format and which settings a file has.
-    pub(super) fn rows(&self) -> [MetaRow; 2] {
-        [
-            (FORMAT, encode_format(self.file)),
-            (SETTINGS, encode_settings(self)),
-        ]
     }
 
     /// The same settings for another file, with a seed of its own.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::meta::{Counters, Settings};
+use super::meta::{Counters, FORMAT, SETTINGS, Settings, encode_format, encode_settings};
 use super::names::KnownNames;
 use super::operation::{Operation, Runs, Sets, runs_of};
 use super::schema::{DOCUMENTS, Set, SetRow, block_tables, by_row};
@@ -218,10 +218,8 @@ pub(crate) struct StateHead {
     pub(crate) counters: Counters,
     /// The pages of the log.
     pub(crate) log: Range<u64>,
-    /// Grows with every transaction that changes documents or sources.
-    pub(crate) transactions: u64,
-    /// Grows with every step of a merge.
-    pub(crate) next_block: u64,
+    /// The first grows with every transaction that changes documents or sources, the second with every step of a merge.
+    pub(crate) age: (u64, u64),
 }
 
 pub(crate) fn state_head(file: FileSeed, bytes: &[u8]) -> Result<StateHead, Problem> {
@@ -231,8 +229,7 @@ pub(crate) fn state_head(file: FileSeed, bytes: &[u8]) -> Result<StateHead, Prob
     Ok(StateHead {
         counters,
         log: first_page..next_page,
-        transactions: next_page.saturating_add(source_commits),
-        next_block,
+        age: (next_page.saturating_add(source_commits), next_block),
     })
 }
 
@@ -291,9 +288,12 @@ fn decode_set(fields: &mut Fields<'_>) -> Result<StoredSet, Problem> {
 /// The tables of blocks of a file, and the rows of the table meta in its first commit.
 pub(crate) fn first_rows(settings: &Settings) -> (&'static [BlockTable], [MetaRow; 3]) {
     let state = State::new(&settings.plan).encode(settings.file);
-    let [format, stored] = settings.rows();
-    let tables = block_tables(settings.plan.tables().len());
-    (tables, [format, stored, (STATE, state)])
+    let meta = [
+        (FORMAT, encode_format(settings.file)),
+        (SETTINGS, encode_settings(settings)),
+        (STATE, state),
+    ];
+    (block_tables(settings.plan.tables().len()), meta)
 }
 
 /// Makes an empty database of a new file that gets the name `path`.
