@@ -191,7 +191,7 @@ impl Meta {
 
 /// The greater, the newer.
 fn age(head: Option<&StateHead>) -> (u64, u64) {
-    head.map_or((0, 0), |head| (head.transactions, head.next_block))
+    head.map_or((0, 0), |head| head.age)
 }
 
 /// What everything else is read by: a commit, and what the file says of itself.
@@ -244,7 +244,7 @@ impl Basis {
         let newest = all.head.as_ref();
         let is_vouched = commit.as_ref().is_some_and(|commit| commit.is_last);
         let is_behind = match &meta.head {
-            Some(head) => age(newest).0 > head.transactions,
+            Some(head) => age(newest).0 > head.age.0,
             None => !is_vouched,
         };
         let next_document = newest.map_or(0, |head| head.counters.next_document);
