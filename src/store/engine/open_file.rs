@@ -504,11 +504,7 @@ impl Lent {
     /// the engine sees them.
     fn compare_first_pages(&self) -> io::Result<Option<FirstPages>> {
         let storage = &self.owned.storage;
-        let compared = FirstPages::compared(storage, storage.len()?)?;
-        Ok(compared.map(|(found, known)| {
-            self.loan.branches.compare(known);
-            found
-        }))
+        self.loan.branches.compare_first(storage, storage.len()?)
     }
 
     fn ensure_mine(&self) -> io::Result<()> {

@@ -530,37 +530,6 @@ pub(super) struct FirstPages {
 }
 
 impl FirstPages {
-    /// Compares them with the checksums that lead to them from the header. Returns also the branches that are to be
-    /// compared from then on. Costs a few pages, and the lists of what is free.
-    ///
-    /// `None` if the engine does not believe the commit that the header names. It then compares all pages itself, and
-    /// commits: after that, there is a commit that it believes.
-    pub(super) fn compared(source: &impl Source, length: u64) -> io::Result<Option<(Self, Known)>> {
-        let pages = Pages {
-            source,
-            failed: RefCell::new(None),
-        };
-        let file = RawFile::new(pages, length);
-        let mut comparison = Comparison {
-            known: Known::new(file.regions),
-            file: &file,
-            found: Self {
-                is_other_commit: false,
-                has_damaged_lists: false,
-            },
-        };
-        let slot = file.believed_slot();
-        if let Some(slot) = slot {
-            comparison.compare(slot)?;
-        }
-        let Comparison { known, found, .. } = comparison;
-        // What cannot be read is not known to be damaged.
-        match file.file.failed.take() {
-            Some(failed) => Err(failed),
-            None => Ok(slot.map(|_| (found, known))),
-        }
-    }
-
     /// An error if they are damaged. Damaged lists are no harm to a file that is only read.
     pub(super) fn ensure_sound(self, is_written: bool) -> Result<()> {
         if self.is_other_commit {
@@ -708,7 +677,7 @@ pub(super) struct Branches {
 /// Memory: some 50 bytes for each branch, of which there is one for about a hundred leaves, and a bit or two for a
 /// leaf.
 #[derive(Debug)]
-pub(super) struct Known {
+struct Known {
     regions: Regions,
     /// By their place in the file.
     branches: HashMap<u64, Branch>,
@@ -723,9 +692,42 @@ struct Branch {
 }
 
 impl Branches {
-    /// Compares these from now on, and those that are below them.
-    pub(super) fn compare(&self, known: Known) {
-        *self.known.write() = Some(known);
+    /// Compares the pages that the engine begins with with the checksums that lead to them from the header, and from
+    /// then on the branches below them. Costs a few pages, and the lists of what is free.
+    ///
+    /// `None` if the engine does not believe the commit that the header names. It then compares all pages itself, and
+    /// commits: after that, there is a commit that it believes.
+    pub(super) fn compare_first(
+        &self,
+        source: &impl Source,
+        length: u64,
+    ) -> io::Result<Option<FirstPages>> {
+        let pages = Pages {
+            source,
+            failed: RefCell::new(None),
+        };
+        let file = RawFile::new(pages, length);
+        let mut comparison = Comparison {
+            known: Known::new(file.regions),
+            file: &file,
+            found: FirstPages {
+                is_other_commit: false,
+                has_damaged_lists: false,
+            },
+        };
+        let slot = file.believed_slot();
+        if let Some(slot) = slot {
+            comparison.compare(slot)?;
+        }
+        let Comparison { known, found, .. } = comparison;
+        // What cannot be read is not known to be damaged.
+        match file.file.failed.take() {
+            Some(failed) => Err(failed),
+            None => Ok(slot.map(|_| {
+                *self.known.write() = Some(known);
+                found
+            })),
+        }
     }
 
     /// Makes zeros of a page that was read at `offset`, if it is a damaged branch.
