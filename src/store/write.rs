@@ -21,11 +21,11 @@ use crate::source::{Source, SourceRecord};
 use crate::store::blocks::{Blocks, DocumentBlock, DocumentRef, FileSeed, Packed, pack_documents};
 use crate::store::engine::{BlockBytes, SpillFile};
 use crate::store::file::{
-    Change, Counters, DOCUMENTS, Edit, KEYS, Operation, Overlays, Settings, Shared, SourceRows,
-    Turn, View, damaged_document, permuted,
+    Change, Counters, DOCUMENTS, Edit, KEYS, Operation, Overlays, Runs, Settings, Shared,
+    SourceRows, Turn, View, damaged_document, permuted,
 };
 use crate::store::known_sketches::KnownSketches;
-use crate::store::merging::{fold, throttle, wait_for_room_for_a_level};
+use crate::store::merging::{Apply, fold, throttle, wait_for_room_for_a_level};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::Run;
@@ -190,28 +190,39 @@ impl Transaction {
     fn make_durable(self) -> Result<()> {
         self.ensure_whole()?;
         let Self {
-            view,
+            mut view,
             mut written,
             operations,
             turn,
             ..
         } = self;
         let shared = &turn;
-        let Some(mut operations) = operations else {
-            return commit_as_levels(shared, view, written);
-        };
-        if planted("the log loses its tail") {
-            operations.pop();
+        // Until levels are committed, nobody changes any.
+        let mut _merging = None;
+        if let Some(operations) = &operations {
+            throttle(shared, operations.len())?;
+            shared.ensure_certain()?;
+        } else {
+            _merging = Some(wait_for_room_for_a_level(shared)?);
+            // The last view does not keep the pages that merges have freed in the meantime.
+            view = shared.view()?;
         }
-        throttle(shared, operations.len())?;
-        shared.ensure_certain()?;
-        let append = appended(
-            &view,
-            &mut written.documents,
-            shared.sizes.document_block_bytes,
-        )?;
-        let runs = written.overlays.into_runs();
+        let block_bytes = shared.sizes.document_block_bytes;
+        let append = appended(&view, &mut written.documents, block_bytes)?;
+        drop(written.documents);
         let sources = SourceRows::new(written.sources, &view)?;
+        let rows = match operations {
+            Some(mut operations) => {
+                if planted("the log loses its tail") {
+                    operations.pop();
+                }
+                Rows::Logged(operations, written.overlays.into_runs())
+            }
+            None => {
+                let overlays = written.overlays;
+                Rows::Folded(fold(overlays, view.state(), view.blocks(), &shared.sizes)?)
+            }
+        };
         // The view keeps pages that this commit can then use again.
         drop(view);
         let mut sources = Some(sources);
@@ -221,7 +232,10 @@ impl Transaction {
         let comes_late = planted("a position of a source is committed late");
         shared.commit_transaction(|edit, of| {
             edit.state.counters = written.counters;
-            edit.append(&operations, runs);
+            match rows {
+                Rows::Logged(operations, runs) => edit.append(&operations, runs),
+                Rows::Folded(apply_fold) => apply_fold(edit, of)?,
+            }
             edit.add_scopes(written.scopes);
             if !comes_late && let Some(sources) = sources.take() {
                 edit.put_sources(sources);
@@ -347,30 +361,13 @@ fn put_sources_alone(shared: &Shared, sources: &mut Option<SourceRows>) -> Resul
     })
 }
 
-/// Commits a transaction that is too long for the log: as a new first level of each set. Rows of the log
-/// count as newer than those of levels. So those that are in it go into the new levels too.
-fn commit_as_levels(shared: &Shared, view: Arc<View>, mut written: Written) -> Result<()> {
-    // Until the commit, nobody changes levels.
-    let _merging = wait_for_room_for_a_level(shared)?;
-    // The last view does not keep the pages that merges have freed in the meantime.
-    drop(view);
-    let view = shared.view()?;
-    let append = appended(
-        &view,
-        &mut written.documents,
-        shared.sizes.document_block_bytes,
-    )?;
-    drop(written.documents);
-    let sources = SourceRows::new(written.sources, &view)?;
-    let apply_fold = fold(written.overlays, view.state(), view.blocks(), &shared.sizes)?;
-    drop(view);
-    shared.commit_transaction(|edit, of| {
-        edit.state.counters = written.counters;
-        apply_fold(edit, of)?;
-        edit.add_scopes(written.scopes);
-        edit.put_sources(sources);
-        append(edit, of)
-    })
+/// The rows of a transaction.
+enum Rows {
+    /// They go through the log.
+    Logged(Vec<Operation>, Runs),
+    /// They are too many for the log, and become a new first level of each set. Rows of the log count as newer than
+    /// those of levels. So those that are in it go into the new levels too.
+    Folded(Apply),
 }
 
 impl fmt::Debug for Transaction {
@@ -478,25 +475,19 @@ impl WrittenDocuments {
         if self.newest.memory_bytes() <= sizes.spill_bytes {
             return Ok(());
         }
-        let directory = directory_of(path)?;
         let documents: Vec<_> = self.live().collect();
         let packed = pack_documents(&documents, sizes.document_block_bytes, self.seed);
-        self.spill(packed, directory)?;
-        self.newest = DocumentBlock::default();
-        self.latest_of_groups.clear();
-        self.removed.clear();
-        Ok(())
-    }
-
-    fn spill(&mut self, packed: Vec<Packed<u64>>, directory: &Path) -> Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(SpillFile::new(directory)?),
+            none => none.insert(SpillFile::new(directory_of(path)?)?),
         };
         for block in packed {
             let spilled = file.append(&block.bytes)?;
             self.spilled.push(block.with_bytes(|_| spilled));
         }
+        self.newest = DocumentBlock::default();
+        self.latest_of_groups.clear();
+        self.removed.clear();
         Ok(())
     }
 
