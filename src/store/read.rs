@@ -415,7 +415,12 @@ impl<T: Copy, S: CandidateSearch<T>> Receiver<u64, T> for &mut Searching<'_, S> 
 impl<'a> Reader<'a> {
     /// All fingerprints, in parts.
     pub(crate) fn scan(self) -> Result<Scan<'a>> {
-        Scan::new(self.set(permuted(0)))
+        let table = self.set(permuted(0));
+        Ok(Scan {
+            parts: table.parts()?.into_iter(),
+            table,
+            rows: Lists::default(),
+        })
     }
 
     /// The parts of a table, in order, each of no more than `most` rows. The part `kept` is one of them, if it has
@@ -493,16 +498,7 @@ pub(crate) struct Scan<'a> {
     rows: Lists<u64>,
 }
 
-impl<'a> Scan<'a> {
-    fn new(table: SetReader<'a, u64>) -> Result<Self> {
-        let parts = table.parts()?.into_iter();
-        Ok(Self {
-            table,
-            parts,
-            rows: Lists::default(),
-        })
-    }
-
+impl Scan<'_> {
     /// Goes on to the next part. False if there is none.
     pub(crate) fn advance(&mut self) -> Result<bool> {
         let Some(range) = self.parts.next() else {

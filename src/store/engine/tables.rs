@@ -185,19 +185,6 @@ impl BlockKey for WideKey {
     }
 }
 
-/// Makes a table, empty.
-fn create_blocks(txn: &WriteTransaction, table: &BlockTable) -> Result<()> {
-    let name = table.to_string();
-    if table.wide {
-        txn.open_table(definition::<WideKey>(&name))
-            .map_err(engine_error)?;
-    } else {
-        txn.open_table(definition::<NarrowKey>(&name))
-            .map_err(engine_error)?;
-    }
-    Ok(())
-}
-
 fn definition<K: BlockKey>(name: &str) -> TableDefinition<'_, K, &'static [u8]> {
     TableDefinition::new(name)
 }
@@ -370,7 +357,14 @@ pub(super) fn create_all(txn: &WriteTransaction, block_tables: &[BlockTable]) ->
     txn.open_table(SCOPES).map_err(engine_error)?;
     txn.open_table(SOURCES).map_err(engine_error)?;
     for table in block_tables {
-        create_blocks(txn, table)?;
+        let name = table.to_string();
+        if table.wide {
+            txn.open_table(definition::<WideKey>(&name))
+                .map_err(engine_error)?;
+        } else {
+            txn.open_table(definition::<NarrowKey>(&name))
+                .map_err(engine_error)?;
+        }
     }
     Ok(())
 }
