@@ -22,8 +22,6 @@ pub(super) struct Bulk<'a> {
     new: NewFile,
     /// The name that the file gets. What is read meanwhile is in other files, so errors name this one.
     path: &'a Path,
-    /// The bytes of its pages that the engine may keep.
-    page_cache_bytes: usize,
     sizes: &'a Sizes,
     /// The changes that the next transaction writes. The state is whole only at the end, when the file
     /// gets its name. It does not keep the directories.
@@ -46,7 +44,6 @@ impl<'a> Bulk<'a> {
             engine: file::create(&new, path, settings, page_cache_bytes)?,
             new,
             path,
-            page_cache_bytes,
             sizes,
             edit: Edit::new(state, settings.file, sizes),
             waiting: 0,
@@ -70,7 +67,7 @@ impl<'a> Bulk<'a> {
             engine, new, path, ..
         } = self;
         self.edit.write(&engine).map_err(Error::of_file(path))?;
-        let engine = engine.trimmed(&new, path, self.page_cache_bytes)?;
+        let engine = engine.trimmed(&new, path)?;
         sync_file(&new.file).map_err(Error::io(path))?;
         Ok((new.temporary, Arc::new(OpenFile::new(engine, new.file))))
     }

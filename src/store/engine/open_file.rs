@@ -94,7 +94,8 @@ impl OpenFile {
 
     /// Opens the file again, with another engine. From then on, this engine can neither read nor write. The
     /// lock of the file is kept. `path` is the path of the file.
-    pub(crate) fn open_again(&self, path: &Path, page_cache_bytes: usize) -> Result<Self> {
+    pub(crate) fn open_again(&self, path: &Path) -> Result<Self> {
+        let page_cache_bytes = self.engine.page_cache_bytes;
         if self.engine.ensure_writable().is_err() {
             return Self::open(path, Access::ReadOnly, page_cache_bytes);
         }
@@ -106,7 +107,8 @@ impl OpenFile {
 
     /// Closes a file that others still read, and gives its lock away. They can read nothing any more. `path` is the
     /// path of the file, for error messages.
-    pub(crate) fn close_under_readers(&self, path: &Path, page_cache_bytes: usize) -> Result<()> {
+    pub(crate) fn close_under_readers(&self, path: &Path) -> Result<()> {
+        let page_cache_bytes = self.engine.page_cache_bytes;
         let storage = &self.engine.storage;
         let ended = match self.engine.ensure_writable() {
             // The engine of the readers cannot be closed in order, so another one is, in its place.
@@ -176,6 +178,8 @@ pub(super) fn not_opened(path: &Path, source: io::Error) -> Error {
 pub(crate) struct Engine {
     database: Database,
     storage: Lent,
+    /// The bytes of its pages that it may keep.
+    page_cache_bytes: usize,
 }
 
 enum Database {
@@ -197,6 +201,7 @@ impl Engine {
             Ok(Self {
                 database: Database::ReadWrite(Guarded::new(engine)),
                 storage,
+                page_cache_bytes,
             })
         })
     }
@@ -216,6 +221,7 @@ impl Engine {
             Ok(Self {
                 database: Database::ReadOnly(Guarded::new(engine)),
                 storage,
+                page_cache_bytes,
             })
         })
     }
@@ -253,12 +259,8 @@ impl Engine {
 
     /// Makes a new file about as long as what is allocated in it, and opens it again. `path` is as for
     /// [`create`](Self::create).
-    pub(crate) fn trimmed(
-        self,
-        new: &NewFile,
-        path: &Path,
-        page_cache_bytes: usize,
-    ) -> Result<Self> {
+    pub(crate) fn trimmed(self, new: &NewFile, path: &Path) -> Result<Self> {
+        let page_cache_bytes = self.page_cache_bytes;
         // The engine cuts the free pages at the end of a file when it closes it.
         drop(self);
         let file = new.file.try_clone().map_err(Error::io(path))?;

@@ -10,6 +10,7 @@
 //! header by right checksums belongs to the last commit. The layout is that of redb's file format 3.
 
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -572,30 +573,29 @@ struct Comparison<'f, S> {
 }
 
 impl<S: Source> Comparison<'_, S> {
-    fn compare(&mut self, slot: Slot) -> io::Result<()> {
+    fn compare(&mut self, slot: Slot) {
         let mut commit = RawCommit::new(true);
         if let Some(tables) = slot.tables {
             let roots = self.read_tables(tables, |page| {
                 // The tables of another program may be of another kind.
                 _ = commit.add(page);
-            })?;
+            });
             self.found.is_other_commit = roots.is_none();
             // Without a table with the state, it is a file of another program, or a new one.
             if let Some(meta) = commit.root("meta") {
-                self.found.is_other_commit |= !self.read_all(meta, Widths::ANY, |_| {})?;
+                self.found.is_other_commit |= !self.read_all(meta, Widths::ANY, |_| {});
                 for (root, widths) in roots.unwrap_or_default() {
                     self.known.add_level(&[root], widths, &self.file.file);
                 }
             }
         }
         if let Some(lists) = slot.lists {
-            let roots = self.read_tables(lists, |_| {})?;
+            let roots = self.read_tables(lists, |_| {});
             self.found.has_damaged_lists = roots.is_none();
             for (root, widths) in roots.unwrap_or_default() {
-                self.found.has_damaged_lists |= !self.read_all(root, widths, |_| {})?;
+                self.found.has_damaged_lists |= !self.read_all(root, widths, |_| {});
             }
         }
-        Ok(())
     }
 
     /// Reads a table of tables. Returns where its tables begin. `None` if it is damaged.
@@ -603,26 +603,21 @@ impl<S: Source> Comparison<'_, S> {
         &mut self,
         root: Root,
         mut each: impl FnMut(&RawPage<'_>),
-    ) -> io::Result<Option<Vec<(Root, Widths)>>> {
+    ) -> Option<Vec<(Root, Widths)>> {
         let mut roots = Vec::new();
         let is_whole = self.read_all(root, Widths::ANY, |page| {
             each(page);
             for (_, definition, _) in page.pairs(None).unwrap_or_default() {
                 roots.extend(root_and_widths(definition));
             }
-        })?;
-        Ok(is_whole.then_some(roots))
+        });
+        is_whole.then_some(roots)
     }
 
     /// Reads all of a tree. Whether it is whole.
-    fn read_all(
-        &mut self,
-        root: Root,
-        widths: Widths,
-        mut each: impl FnMut(&RawPage<'_>),
-    ) -> io::Result<bool> {
+    fn read_all(&mut self, root: Root, widths: Widths, mut each: impl FnMut(&RawPage<'_>)) -> bool {
         let mut is_whole = true;
-        self.file.visit::<io::Error>(root, widths, &mut |visited| {
+        let Ok(()) = self.file.visit::<Infallible>(root, widths, &mut |visited| {
             match visited {
                 Visited::Leaf(page) => each(page),
                 Visited::Branch(branch) => self.known.add(branch, widths),
@@ -633,8 +628,8 @@ impl<S: Source> Comparison<'_, S> {
                 }
             }
             Ok(())
-        })?;
-        Ok(is_whole)
+        });
+        is_whole
     }
 }
 
@@ -717,7 +712,7 @@ impl Branches {
         };
         let slot = file.believed_slot();
         if let Some(slot) = slot {
-            comparison.compare(slot)?;
+            comparison.compare(slot);
         }
         let Comparison { known, found, .. } = comparison;
         // What cannot be read is not known to be damaged.

@@ -401,12 +401,10 @@ impl Shared {
         };
         // Until the file is read, nothing is known of it.
         *current = None;
-        let opened = open
-            .open_again(&self.target, self.limit.page_cache_bytes())
-            .and_then(|again| {
-                *open = Arc::new(again);
-                self.load(open)
-            });
+        let opened = open.open_again(&self.target).and_then(|again| {
+            *open = Arc::new(again);
+            self.load(open)
+        });
         let opened = opened.and_then(|view| match view.state().generation() {
             // New blocks would get the numbers of lost ones, which old snapshots keep in the cache.
             found
@@ -543,7 +541,7 @@ impl Shared {
                 drop(open);
                 Ok(())
             }
-            Err(open) => open.close_under_readers(&self.target, self.limit.page_cache_bytes()),
+            Err(open) => open.close_under_readers(&self.target),
         }
     }
 
