@@ -536,12 +536,6 @@ impl WrittenDocuments {
         None
     }
 
-    /// Changes a byte of a block that waits outside memory.
-    #[cfg(test)]
-    fn damage_waiting(&self) {
-        self.spilled.last().expect("a block waits").bytes.damage();
-    }
-
     /// The document of a number, if this transaction wrote it. Removed documents may still be found.
     pub(super) fn document(&self, number: DocumentNumber) -> Option<Result<Document>> {
         if let Some(index) = self.newest.find(number.0) {

@@ -28,7 +28,7 @@ use crate::plan::{Permuted, Table};
 use crate::plural::counted;
 use crate::store::blocks::{Problem, Row, SetBlocks};
 use crate::store::file::{
-    ByRow, Change, DEAD, KEYS, LiveDocuments, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set,
+    Change, DEAD, KEYS, LiveDocuments, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set,
     SetRow, View, all_sets, by_row, damaged_document, give_fingerprint_rows, key_row, number_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
@@ -267,10 +267,10 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
             self.documents(part, &parts.documents[part])?;
             return Ok(true);
         };
-        for set in &parts.sets {
-            by_row!(set, (set, ranges) => {
+        for (set, ranges) in parts.sets.sets().zip(parts.sets.iter()) {
+            by_row!(set, ranges, (set, ranges) => {
                 if let Some(range) = ranges.get(index) {
-                    self.rows(part, *set, range)?;
+                    self.rows(part, set, range)?;
                     return Ok(true);
                 }
                 index -= ranges.len();
@@ -645,16 +645,15 @@ const BLOCKS_OF_ROWS: usize = 16;
 const BLOCKS_OF_DOCUMENTS: usize = 64;
 
 struct Parts {
+    /// Numbers of documents.
     documents: Vec<RangeInclusive<u64>>,
-    sets: Vec<SetParts>,
+    sets: PerSet<PartsFamily>,
 }
 
-type SetParts = ByRow<SetPartsFamily>;
+struct PartsFamily;
 
-struct SetPartsFamily;
-
-impl RowFamily for SetPartsFamily {
-    type Of<R: SetRow> = (Set<R>, Vec<RangeInclusive<R>>);
+impl RowFamily for PartsFamily {
+    type Of<R: SetRow> = Vec<RangeInclusive<R>>;
 }
 
 impl Parts {
@@ -672,7 +671,7 @@ impl Parts {
             first = end + 1;
         }
         let sets = all_sets(view.state().sets.tables())
-            .map(|set| Ok(by_row!(set, set => keep parts_of(view, set)?)))
+            .map(|set| Ok(by_row!(set, set => keep view.set(set).even_parts(BLOCKS_OF_ROWS)?)))
             .collect::<Result<_>>()?;
         Ok(Self { documents, sets })
     }
@@ -680,15 +679,11 @@ impl Parts {
     /// The number of all parts.
     fn len(&self) -> usize {
         let mut parts = self.documents.len();
-        for set in &self.sets {
-            parts += by_row!(set, (_, parts) => parts.len());
+        for ranges in self.sets.iter() {
+            parts += by_row!(ranges, ranges => ranges.len());
         }
         parts
     }
-}
-
-fn parts_of<R: SetRow>(view: &View, set: Set<R>) -> Result<(Set<R>, Vec<RangeInclusive<R>>)> {
-    Ok((set, view.set(set).even_parts(BLOCKS_OF_ROWS)?))
 }
 
 /// Reports to a caller how many parts are done.
@@ -712,6 +707,7 @@ impl Ticks<'_> {
 /// The rows and documents that nobody knows.
 struct Hidden {
     rows: PerSet<RangesFamily>,
+    /// The numbers of documents.
     numbers: Ranges<u64>,
     is_empty: bool,
 }

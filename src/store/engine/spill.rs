@@ -37,10 +37,18 @@ impl BlockBytes {
     /// Changes the first of these bytes where they were spilled.
     #[cfg(test)]
     pub(crate) fn damage(&self) {
-        match self {
-            Self::InMemory(_) => panic!("these bytes are in memory"),
-            Self::Spilled(spilled) => spilled.damage(),
-        }
+        let Self::Spilled(spilled) = self else {
+            panic!("these bytes are in memory")
+        };
+        let mut file = spilled.shared.file.lock();
+        let mut byte = [0];
+        file.seek(SeekFrom::Start(spilled.offset))
+            .expect("the file can be read");
+        file.read_exact(&mut byte).expect("the file can be read");
+        file.seek(SeekFrom::Start(spilled.offset))
+            .expect("the file can be written");
+        file.write_all(&[byte[0] ^ 1])
+            .expect("the file can be written");
     }
 }
 
@@ -126,20 +134,6 @@ impl SpilledBytes {
             )));
         }
         Ok(bytes)
-    }
-
-    /// Changes the first of these bytes in the file.
-    #[cfg(test)]
-    fn damage(&self) {
-        let mut file = self.shared.file.lock();
-        let mut byte = [0];
-        file.seek(SeekFrom::Start(self.offset))
-            .expect("the file can be read");
-        file.read_exact(&mut byte).expect("the file can be read");
-        file.seek(SeekFrom::Start(self.offset))
-            .expect("the file can be written");
-        file.write_all(&[byte[0] ^ 1])
-            .expect("the file can be written");
     }
 }
 
