@@ -428,22 +428,15 @@ fn set_fingerprint_gone(removal: &mut Operation, is_gone: bool) {
     }
 }
 
-/// Which of the documents of a block that are to go are together.
-#[derive(Debug, PartialEq)]
-enum Share {
-    /// All of them. The block has this number of documents, dead or not.
-    All { of_block: usize },
-    /// Some of them, since they are too many for one step.
-    Part,
-}
-
 /// The documents of one block that are to go.
 #[derive(Debug)]
 struct ExpiredBlock {
     id: BlockId,
     /// The number of the last document of the block.
     high: u64,
-    share: Share,
+    /// The number of its documents, dead or not. `None` if those that are to go are too many for one step, and these are
+    /// some of them.
+    of_block: Option<usize>,
     /// The number of operations that its step needs for it, at most.
     max_operations: usize,
     /// The indexes of those that are to go, among those of the batch.
@@ -508,7 +501,7 @@ impl Batch {
             self.blocks.push(ExpiredBlock {
                 id: block.id,
                 high: block.high,
-                share: Share::All { of_block: all },
+                of_block: Some(all),
                 max_operations: if is_whole { all } else { expired.len() },
                 expired,
             });
@@ -519,7 +512,7 @@ impl Batch {
             self.blocks.push(ExpiredBlock {
                 id: block.id,
                 high: block.high,
-                share: Share::Part,
+                of_block: None,
                 max_operations: part.len(),
                 expired: part,
             });
@@ -755,8 +748,7 @@ impl Removal<'_> {
             }
         }
         let live = &mut self.documents[begin..];
-        let of_block = live.len() + dead.len();
-        let is_whole = !live.is_empty() && block.share == Share::All { of_block };
+        let is_whole = !live.is_empty() && block.of_block == Some(live.len() + dead.len());
         // The dead documents of whole blocks are forgotten.
         if is_whole && cut(&mut self.cuts, block, place.before) {
             for removal in live {

@@ -147,15 +147,14 @@ impl Edit {
 }
 
 /// The number in the record of a scope.
-fn decode_scope(file: FileSeed, name: &str, bytes: &[u8]) -> Result<ScopeNumber> {
-    read_scope(file, name, bytes).map_err(|problem| Error::damaged("scopes", name, problem))
-}
-
-pub(super) fn read_scope(file: FileSeed, name: &str, bytes: &[u8]) -> Result<ScopeNumber, Problem> {
-    let mut fields = Fields(unseal(Kind::Scope, file, name.as_bytes(), bytes)?);
-    let number = ScopeNumber(u32::from_le_bytes(fields.take()?));
-    fields.finish()?;
-    Ok(number)
+pub(super) fn decode_scope(file: FileSeed, name: &str, bytes: &[u8]) -> Result<ScopeNumber> {
+    let number = unseal(Kind::Scope, file, name.as_bytes(), bytes).and_then(|body| {
+        let mut fields = Fields(body);
+        let number = ScopeNumber(u32::from_le_bytes(fields.take()?));
+        fields.finish()?;
+        Ok(number)
+    });
+    number.map_err(|problem| Error::damaged("scopes", name, problem))
 }
 
 /// Changed sources by their names. `None` stands for a source that is forgotten.

@@ -11,6 +11,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::convert::Infallible;
 use std::ops::Range;
 use std::path::Path;
 
@@ -465,16 +466,16 @@ impl DeadNumbers {
 }
 
 impl RowSink for DeadNumbers {
-    type Error = Error;
+    type Error = Infallible;
 
-    fn put<R: SetRow>(&mut self, set: Set<R>, row: R) -> Result<()> {
+    fn put<R: SetRow>(&mut self, set: Set<R>, row: R) -> Result<(), Infallible> {
         if set.is(DEAD) {
             self.put.insert(row.number() as u64);
         }
         Ok(())
     }
 
-    fn mark<R: SetRow>(&mut self, set: Set<R>, row: R) -> Result<()> {
+    fn mark<R: SetRow>(&mut self, set: Set<R>, row: R) -> Result<(), Infallible> {
         if set.is(DEAD) {
             self.marked.insert(row.number() as u64);
         }
@@ -657,10 +658,10 @@ impl<'f, 'p> Salvage<'f, 'p> {
             && decode_page(seed, number, page, &mut operations).is_ok()
         {
             self.log.insert(number);
-            let given = operations
-                .iter()
-                .try_for_each(|operation| operation.give_own_rows(&mut self.dead));
-            return given.is_ok();
+            for operation in operations {
+                let Ok(()) = operation.give_own_rows(&mut self.dead);
+            }
+            return true;
         }
         false
     }
