@@ -299,14 +299,8 @@ impl OpenBlockTable {
     /// Calls `each` with the level and the last row of every block.
     fn keys(&self, mut each: impl FnMut(u8, u128)) -> Result<()> {
         match self {
-            Self::Narrow(table) => each_row(table, |(level, last), _| {
-                each(level, last.into());
-                Ok(())
-            }),
-            Self::Wide(table) => each_row(table, |(level, last), _| {
-                each(level, last);
-                Ok(())
-            }),
+            Self::Narrow(table) => each_key(table, |(level, last)| each(level, last.into())),
+            Self::Wide(table) => each_key(table, |(level, last)| each(level, last)),
         }
     }
 
@@ -327,6 +321,17 @@ impl OpenBlockTable {
         }
         Ok(true)
     }
+}
+
+/// Calls `each` with the keys of a table. Nothing is read of values.
+fn each_key<K: Key>(
+    table: &ReadOnlyTable<K, &'static [u8]>,
+    mut each: impl FnMut(K::SelfType<'_>),
+) -> Result<()> {
+    for row in table.iter().map_err(engine_error)? {
+        each(row.map_err(engine_error)?.0.value());
+    }
+    Ok(())
 }
 
 /// Calls `each` with the keys and the values of a table.
@@ -671,17 +676,13 @@ impl Tables {
     fn keys<K>(
         &self,
         table: TableDefinition<'static, K, &'static [u8]>,
-        mut each: impl FnMut(K),
+        each: impl FnMut(K),
     ) -> Result<()>
     where
         K: for<'a> Key<SelfType<'a> = K>,
     {
-        self.loan.read(|| {
-            each_row(&self.tables.enter()?.open(table)?, |key, _| {
-                each(key);
-                Ok(())
-            })
-        })
+        self.loan
+            .read(|| each_key(&self.tables.enter()?.open(table)?, each))
     }
 
     pub(crate) fn scope(&self, name: &str) -> Result<Option<Vec<u8>>> {
