@@ -100,15 +100,9 @@ impl Transaction {
         self.view.clone()
     }
 
-    /// Sorts the fingerprints that this transaction has written, if many are not sorted. A search of one table, as a
-    /// scan is, may have made it sort alone. Then all are sorted, so that each has sorted the same fingerprints.
+    /// Sorts the fingerprints that this transaction has written, if many are not sorted.
     pub(crate) fn index_written(&mut self) {
-        let overlays = &mut self.written.overlays;
-        let are_many = overlays[permuted(0)].puts().1.len() >= MOST_COMPARED;
-        let sorted_apart = planted("tables are sorted apart");
-        if are_many || !sorted_apart && !overlays.permuted_are_sorted_alike() {
-            overlays.index_permuted();
-        }
+        self.written.overlays.index_permuted(MOST_COMPARED);
     }
 
     /// The fingerprints that this transaction has written.

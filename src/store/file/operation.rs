@@ -360,17 +360,20 @@ impl Overlays {
         let Ok(()) = operation.give_rows(plan, self);
     }
 
-    /// Sorts the rows of the permuted tables, and indexes those that are new.
-    pub(crate) fn index_permuted(&mut self) {
-        for table in 0..self.tables() {
-            self[permuted(table)].index();
+    /// Sorts the rows of the permuted tables, and indexes those that are new, if `most` or more are not sorted. A search
+    /// of one table, as a scan is, may have made it sort alone. Then all are sorted, so that each has sorted the same
+    /// fingerprints.
+    pub(crate) fn index_permuted(&mut self, most: usize) {
+        let first = &self[permuted(0)];
+        let are_many = first.puts().1.len() >= most;
+        let since_sort = first.since_sort();
+        let are_alike = planted("tables are sorted apart")
+            || (1..self.tables()).all(|table| self[permuted(table)].since_sort() == since_sort);
+        if are_many || !are_alike {
+            for table in 0..self.tables() {
+                self[permuted(table)].index();
+            }
         }
-    }
-
-    /// Whether the permuted tables have sorted the same fingerprints.
-    pub(crate) fn permuted_are_sorted_alike(&self) -> bool {
-        let first = self[permuted(0)].since_sort();
-        (1..self.tables()).all(|table| self[permuted(table)].since_sort() == first)
     }
 
     /// All rows of each set as one run.
