@@ -29,7 +29,7 @@ use crate::store::blocks::{
 };
 use crate::store::file::{
     Change, Counters, DEAD, DOCUMENTS, Edit, Operation, POSTINGS, Runs, Shared, Turn, View,
-    all_listed, damaged_document, fingerprint_of, number_of, runs_of, scope_of,
+    all_listed, damaged_document, decoded, fingerprint_of, number_of, runs_of, scope_of,
 };
 use crate::store::merging::wait_for_merges;
 use crate::store::numbers::{DocumentNumber, ReadScopes, ScopeNumber};
@@ -268,9 +268,7 @@ pub(crate) fn list_expired(view: &View, conditions: &Conditions, each: ToExpire<
         && let Some(block) = selection.next_block(view, from)?
     {
         for document in selection.documents_of(&block)? {
-            let number = DocumentNumber(document.number);
-            let document = document.to_document();
-            each(document.map_err(damaged_document(number))?)?;
+            each(decoded(&document)?)?;
         }
         next = selection.after(&block);
     }

@@ -14,7 +14,7 @@ use crate::sketch::Sketch;
 use crate::store::blocks::{CutRows, Lists};
 use crate::store::file::{
     Counters, KEYS, KnownNames, POSTINGS, ProbeSets, Set, SetRow, Settings, StoredSnapshot, View,
-    all_listed, damaged_document, fingerprint_of, key_row, number_of, permuted, scope_of,
+    all_listed, decoded, fingerprint_of, key_row, number_of, permuted, scope_of,
 };
 use crate::store::numbers::{DocumentNumber, ReadScopes, ScopeNumber};
 use crate::store::sorted_set::{Marks, Receiver, Searched, SetReader, read_ranges};
@@ -577,10 +577,7 @@ impl StoredSnapshot {
         match live {
             Ok(live) => {
                 for stored in live.iter() {
-                    let number = DocumentNumber(stored.number);
-                    let document = stored.to_document();
-                    let document = document.map_err(damaged_document(number));
-                    documents.push((number, document));
+                    documents.push((DocumentNumber(stored.number), decoded(&stored)));
                 }
             }
             // The block as a whole counts as one damaged document.
@@ -612,9 +609,7 @@ impl StoredSnapshot {
         for (stored, wanted) in live.iter().zip(wanted) {
             let Some(wanted) = wanted else { continue };
             let number = DocumentNumber(stored.number);
-            let document = stored.to_document();
-            let document = document.map_err(damaged_document(number))?;
-            seen.extend(see(wanted, number, document));
+            seen.extend(see(wanted, number, decoded(&stored)?));
         }
         Ok(Some((seen, next)))
     }

@@ -22,7 +22,7 @@ use crate::store::blocks::{Blocks, DocumentBlock, DocumentRef, FileSeed, Packed,
 use crate::store::engine::{BlockBytes, SpillFile};
 use crate::store::file::{
     Change, Counters, DOCUMENTS, Edit, KEYS, Operation, Overlays, Runs, Settings, Shared,
-    SourceRows, Turn, View, damaged_document, permuted,
+    SourceRows, Turn, View, damaged_document, decoded, permuted,
 };
 use crate::store::known_sketches::KnownSketches;
 use crate::store::merging::{Apply, fold, throttle, wait_for_room_for_a_level};
@@ -533,7 +533,7 @@ impl WrittenDocuments {
     /// The document of a number, if this transaction wrote it. Removed documents may still be found.
     pub(super) fn document(&self, number: DocumentNumber) -> Option<Result<Document>> {
         if let Some(index) = self.newest.find(number.0) {
-            return Some(document_of(&self.newest, index, number));
+            return Some(decoded(&self.newest.get(index)));
         }
         if self.first.is_none_or(|first| first > number) {
             return None;
@@ -544,11 +544,6 @@ impl WrittenDocuments {
     }
 }
 
-fn document_of(block: &DocumentBlock, index: usize, number: DocumentNumber) -> Result<Document> {
-    let document = block.get(index).to_document();
-    document.map_err(damaged_document(number))
-}
-
 fn spilled_document(
     block: &Packed<u64, BlockBytes>,
     number: DocumentNumber,
@@ -556,7 +551,7 @@ fn spilled_document(
     let block = DocumentBlock::decode(&block.bytes.load()?);
     let block = block.map_err(damaged_document(number))?;
     match block.find(number.0) {
-        Some(index) => document_of(&block, index, number).map(Some),
+        Some(index) => decoded(&block.get(index)).map(Some),
         None => Ok(None),
     }
 }

@@ -342,8 +342,8 @@ impl Engine {
     /// Makes everything that is done with the file fail from now on, or no longer.
     #[cfg(test)]
     pub(crate) fn set_broken(&self, is_broken: bool) {
-        let is_broken_now = &self.storage.owned.is_broken;
-        is_broken_now.store(is_broken, Ordering::SeqCst);
+        let owned = &self.storage.owned;
+        owned.is_broken.store(is_broken, Ordering::SeqCst);
     }
 
     /// Whether the engine refuses to go on until the file is opened again.

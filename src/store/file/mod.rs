@@ -32,4 +32,4 @@ pub(crate) use state::first_rows;
 pub(crate) use state::{Edit, STATE, State, StateHead, create, decode_page, state_head};
 pub use statistics::{LevelStatistics, SetStatistics, Statistics};
 pub(crate) use turns::{Patience, Turn};
-pub(crate) use view::{LiveDocuments, ProbeSets, View, damaged_document};
+pub(crate) use view::{LiveDocuments, ProbeSets, View, damaged_document, decoded};

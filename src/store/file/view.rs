@@ -151,6 +151,12 @@ pub(crate) fn damaged_document(number: DocumentNumber) -> impl Fn(Problem) -> Er
     move |problem| Error::damaged("documents", &number.0, problem)
 }
 
+/// The document that is stored here.
+pub(crate) fn decoded(stored: &DocumentRef<'_>) -> Result<Document> {
+    let number = DocumentNumber(stored.number);
+    stored.to_document().map_err(damaged_document(number))
+}
+
 /// The documents of a block that are not dead.
 pub(crate) struct LiveDocuments {
     block: Arc<DocumentBlock>,
