@@ -276,7 +276,11 @@ impl<'a> Search<'a> {
             && !number.is_among(search.ignored_numbers)
             && let Some(fingerprint) = document.fingerprint()
         {
-            search.ignored = Some((*number, fingerprint, reader.scope_number_of(document)?));
+            search.ignored = Some((
+                *number,
+                fingerprint,
+                reader.scope_number_of(document.scope())?,
+            ));
         }
         Ok(search)
     }

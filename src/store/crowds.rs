@@ -102,7 +102,6 @@ fn crowds<R: SetRow>(
     })
 }
 
-/// The bits behind a prefix.
 fn behind(bits: u32) -> u64 {
     u64::MAX.checked_shr(bits).unwrap_or(0)
 }

@@ -14,7 +14,7 @@
 //! | `dense` | files written whole: build, copy, compaction, backup |
 //! | `checking` | whether all sets and the documents agree |
 //!
-//! Above them are `write`, `read`, `postings`, `crowds`, `scope_names`, `expiry`, `snapshot` and `store`, for the
+//! Above them are `write`, `read`, `postings`, `crowds`, `scope_names`, `expiry` and `store`, for the
 //! rest of the crate. `names_in_use` has the sources that somebody reads now, `salvage` reads damaged files without the
 //! engine, and `planting` (in `tests/stand`) makes wrong rows for tests of the check. `numbers`, `sizes` and
 //! `known_sketches` are small parts that the upper floors use.
@@ -40,7 +40,6 @@ mod read;
 mod salvage;
 mod scope_names;
 mod sizes;
-mod snapshot;
 mod sorted_set;
 mod store;
 mod write;

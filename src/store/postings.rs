@@ -132,7 +132,6 @@ impl Reader<'_> {
         Ok(posted)
     }
 
-    /// The number of documents of a fingerprint.
     pub(super) fn documents_of(self, fingerprint: Fingerprint) -> Result<u64> {
         let posted = self.posted(&[(fingerprint, ReadScopes::AllDocuments)])?;
         Ok(posted.iter().map(|posted| posted.total).sum())
@@ -229,7 +228,6 @@ fn total_of(
     Ok((total, None))
 }
 
-/// A row of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct PostingRow {
     /// The index of its range.

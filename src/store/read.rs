@@ -1,19 +1,20 @@
 //! Reader: the questions that can be asked of what is committed, and of a transaction, which sees its own writes too.
+//! Of a snapshot also its documents can be asked, block by block.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::write::{Transaction, Written};
 use crate::document::Document;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::metrics::Tally;
 use crate::plan::{Candidates, CostModel, Part};
 use crate::sketch::Sketch;
 use crate::store::blocks::{CutRows, Lists};
 use crate::store::file::{
-    Counters, KEYS, KnownNames, POSTINGS, ProbeSets, Set, SetRow, Settings, View, all_listed,
-    fingerprint_of, key_row, missing_scope, number_of, permuted, scope_of,
+    Counters, KEYS, KnownNames, POSTINGS, ProbeSets, Set, SetRow, Settings, StoredSnapshot, View,
+    all_listed, decoded, fingerprint_of, key_row, number_of, permuted, scope_of,
 };
 use crate::store::numbers::{DocumentNumber, ReadScopes, ScopeNumber};
 use crate::store::sorted_set::{Marks, Receiver, Searched, SetReader, read_ranges};
@@ -63,7 +64,6 @@ impl<'a> Reader<'a> {
         self.view.settings()
     }
 
-    /// A reader of a set.
     pub(super) fn set<R: SetRow>(self, set: Set<R>) -> SetReader<'a, R> {
         let overlay = self.written.map(|written| &written.overlays[set]);
         SetReader {
@@ -195,7 +195,9 @@ impl<'a> Reader<'a> {
     pub(crate) fn linked_key(self, number: DocumentNumber) -> Result<Vec<u8>> {
         match self.written_document(number) {
             Some(document) => Ok(document?.key().to_vec()),
-            None => self.view.key(number),
+            None => self
+                .view
+                .stored_document(number, |stored| Ok(stored.key.to_vec())),
         }
     }
 
@@ -213,8 +215,9 @@ impl<'a> Reader<'a> {
                 let is_wanted = document.seen() >= since && is_wanted(document.sketch());
                 Ok(is_wanted.then_some(document))
             }
-            None => self.view.document_if(number, |stored| {
-                Ok(stored.seen >= since && is_wanted(stored.sketch()?.as_ref()))
+            None => self.view.stored_document(number, |stored| {
+                let is_wanted = stored.seen >= since && is_wanted(stored.sketch()?.as_ref());
+                is_wanted.then(|| stored.to_document()).transpose()
             }),
         }
     }
@@ -223,7 +226,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn linked_sketch(self, number: DocumentNumber) -> Result<Option<Sketch>> {
         match self.written_document(number) {
             Some(document) => Ok(document?.sketch().copied()),
-            None => self.view.sketch(number),
+            None => self.view.stored_document(number, |stored| stored.sketch()),
         }
     }
 
@@ -292,12 +295,14 @@ impl<'a> Reader<'a> {
         self.view.scope_number(name)
     }
 
-    /// The number of the scope of a stored document. It is an error if the row of the scope is not there.
-    pub(crate) fn scope_number_of(self, document: &Document) -> Result<ScopeNumber> {
-        match self.scope_number(document.scope())? {
-            Some(number) => Ok(number),
-            None => Err(missing_scope(document.scope())),
-        }
+    /// The number of the scope of this name, which a stored document has. It is an error if the row of the scope is not
+    /// there.
+    pub(crate) fn scope_number_of(self, name: &str) -> Result<ScopeNumber> {
+        let number = self.scope_number(name)?;
+        number.ok_or_else(|| {
+            let problem = "it is missing, but a document has this scope";
+            Error::damaged("scopes", name, problem)
+        })
     }
 
     /// An estimate of the number of distinct fingerprints. Repetitions and deletions that are not merged
@@ -410,7 +415,12 @@ impl<T: Copy, S: CandidateSearch<T>> Receiver<u64, T> for &mut Searching<'_, S> 
 impl<'a> Reader<'a> {
     /// All fingerprints, in parts.
     pub(crate) fn scan(self) -> Result<Scan<'a>> {
-        Scan::new(self.set(permuted(0)))
+        let table = self.set(permuted(0));
+        Ok(Scan {
+            parts: table.parts()?.into_iter(),
+            table,
+            rows: Lists::default(),
+        })
     }
 
     /// The parts of a table, in order, each of no more than `most` rows. The part `kept` is one of them, if it has
@@ -424,11 +434,9 @@ impl<'a> Reader<'a> {
         cut(
             &self.set(permuted(table)),
             Part::ALL,
-            &Cut {
-                most,
-                kept,
-                range: |part: Part| part.first..=part.last(),
-            },
+            most,
+            kept,
+            |part: Part| part.first..=part.last(),
         )
     }
 
@@ -440,15 +448,7 @@ impl<'a> Reader<'a> {
     /// The parts of all fingerprints, in order, each of no more than `most` postings, unless one fingerprint has more.
     /// The part `kept` is one of them, if it has postings.
     pub(crate) fn posted_parts(self, most: u64, kept: Option<Part>) -> Result<Vec<Part>> {
-        cut(
-            &self.set(POSTINGS),
-            Part::ALL,
-            &Cut {
-                most,
-                kept,
-                range: postings_of,
-            },
-        )
+        cut(&self.set(POSTINGS), Part::ALL, most, kept, postings_of)
     }
 
     /// The number of different fingerprints of the documents of a part.
@@ -498,16 +498,7 @@ pub(crate) struct Scan<'a> {
     rows: Lists<u64>,
 }
 
-impl<'a> Scan<'a> {
-    fn new(table: SetReader<'a, u64>) -> Result<Self> {
-        let parts = table.parts()?.into_iter();
-        Ok(Self {
-            table,
-            parts,
-            rows: Lists::default(),
-        })
-    }
-
+impl Scan<'_> {
     /// Goes on to the next part. False if there is none.
     pub(crate) fn advance(&mut self) -> Result<bool> {
         let Some(range) = self.parts.next() else {
@@ -529,44 +520,136 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// The postings of the fingerprints of a part.
 fn postings_of(part: Part) -> RangeInclusive<u128> {
     let first = all_listed(Fingerprint::from_bits(part.first));
     let last = all_listed(Fingerprint::from_bits(part.last()));
     *first.start()..=*last.end()
 }
 
-/// How a set is cut.
-struct Cut<F> {
-    /// The most rows of a part.
-    most: u64,
-    /// A part that is cut no further.
-    kept: Option<Part>,
-    /// The rows of a part.
-    range: F,
-}
-
-/// Halves a part until each has few enough rows. Parts without rows are left out.
+/// Halves a part until each has at most `most` rows. `range` has the rows of a part. The part `kept` is cut no further.
+/// Parts without rows are left out.
 fn cut<R: SetRow>(
     set: &SetReader<'_, R>,
     part: Part,
-    how: &Cut<impl Fn(Part) -> RangeInclusive<R>>,
+    most: u64,
+    kept: Option<Part>,
+    range: impl Fn(Part) -> RangeInclusive<R> + Copy,
 ) -> Result<Vec<Part>> {
     // What is put more than once, or deleted and not merged, counts as often. So the parts depend on what was merged.
-    let rows = set.puts_and_marks(&(how.range)(part))?.0;
+    let rows = set.puts_and_marks(&range(part))?.0;
     if rows == 0 {
         return Ok(Vec::new());
     }
-    let is_small = match how.kept {
+    let is_small = match kept {
         Some(kept) if part.contains(kept) => part == kept,
-        _ => rows <= how.most,
+        _ => rows <= most,
     };
     let Some(halves) = part.halves().filter(|_| !is_small) else {
         return Ok(vec![part]);
     };
     let mut parts = Vec::new();
     for half in halves {
-        parts.extend(cut(set, half, how)?);
+        parts.extend(cut(set, half, most, kept, range)?);
     }
     Ok(parts)
+}
+
+/// Documents with their numbers. A damaged document does not hide the others.
+type NumberedDocuments = Vec<(DocumentNumber, Result<Document>)>;
+
+impl StoredSnapshot {
+    /// Reads what is committed.
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        Reader::new(self)
+    }
+
+    /// The documents of one block with numbers from `from` on, in order, and the number to go on from.
+    /// `None` after the last document.
+    pub(crate) fn documents(
+        &self,
+        from: DocumentNumber,
+    ) -> Result<Option<(NumberedDocuments, DocumentNumber)>> {
+        let Some((last, live)) = self.stored_documents(from.0)? else {
+            return Ok(None);
+        };
+        let last = DocumentNumber(last);
+        let mut documents = Vec::new();
+        match live {
+            Ok(live) => {
+                for stored in live.iter() {
+                    documents.push((DocumentNumber(stored.number), decoded(&stored)));
+                }
+            }
+            // The block as a whole counts as one damaged document.
+            Err(error) => documents.push((last, Err(error))),
+        }
+        Ok(Some((documents, last.after(1))))
+    }
+
+    /// What `see` makes of the documents of one block whose fingerprints are wanted and whose numbers are `from` or
+    /// greater, in order, and the number to go on from. `None` after the last document. `see` is given what `wanted`
+    /// makes of the fingerprint. Documents that are not wanted are not decoded.
+    pub(crate) fn seen_of_block<W, T>(
+        &self,
+        from: DocumentNumber,
+        wanted: impl Fn(Option<Fingerprint>) -> Option<W>,
+        see: impl Fn(W, DocumentNumber, Document) -> Option<T>,
+    ) -> Result<Option<(Vec<T>, DocumentNumber)>> {
+        let Some((last, live)) = self.stored_documents(from.0)? else {
+            return Ok(None);
+        };
+        let next = DocumentNumber(last).after(1);
+        let live = live?;
+        // All are looked up before the first is decoded: then a core waits for several looks at memory at once.
+        let wanted: Vec<_> = live
+            .iter()
+            .map(|stored| wanted(stored.fingerprint))
+            .collect();
+        let mut seen = Vec::new();
+        for (stored, wanted) in live.iter().zip(wanted) {
+            let Some(wanted) = wanted else { continue };
+            let number = DocumentNumber(stored.number);
+            seen.extend(see(wanted, number, decoded(&stored)?));
+        }
+        Ok(Some((seen, next)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sizes::Sizes;
+    use crate::store::{Patience, Store};
+
+    /// All snapshots share the numbers of scopes that were looked up.
+    #[test]
+    fn a_snapshot_does_not_know_a_scope_that_came_later() -> Result<()> {
+        let store = Store::for_tests(Sizes::default())?;
+        let put = |key: &str, scope: &str| -> Result<()> {
+            let mut writer = store
+                .begin_write(Patience::Endless)?
+                .expect("endless patience ends with a turn");
+            let document = Document::new(key, Fingerprint::from_bits(1))
+                .with_seen(0)
+                .with_scope(scope);
+            writer.put(&document, None)?;
+            writer.commit()
+        };
+        put("a", "early")?;
+        let before = store.begin_read()?;
+        put("b", "late")?;
+        let after = store.begin_read()?;
+        for _ in 0..2 {
+            assert!(
+                after.reader().scope_number("late")?.is_some()
+                    && after.reader().scope_number("early")?.is_some()
+            );
+            assert!(
+                before.reader().scope_number("late")?.is_none()
+                    && before.reader().scope_number("early")?.is_some()
+            );
+            assert!(after.reader().scope_number("never")?.is_none());
+        }
+        Ok(())
+    }
 }

@@ -175,10 +175,11 @@ impl Store {
         let pages_verified = self.ensure_writable().is_ok();
         let mut findings = Findings::default();
         if pages_verified {
-            let whole = self.check_pages();
-            if findings.first("pages", whole)? == Some(false) {
-                findings.add_first("pages", PAGES_WRONG);
-            }
+            let checked = self.check_pages().and_then(|are_right| match are_right {
+                true => Ok(()),
+                false => Err(Error::corrupted(PAGES_WRONG)),
+            });
+            findings.first("pages", checked)?;
         }
         // Damaged pages say nothing of the rows that were on them. Other rows may still be readable.
         let begun = self.begin_read();
@@ -283,14 +284,13 @@ impl Store {
         };
         event.report(took);
         // Others read and write again. The file is compacted, whatever becomes of this.
-        _ = dense::warm_as_before(|| shared.view(), &resident);
+        _ = dense::warm_as_before(shared, &resident);
         Ok(())
     }
 
     /// Puts into memory what searches read, as far as there is room.
     pub(crate) fn warm(&self, progress: WarmingProgress<'_>) -> Result<()> {
-        let shared = self.shared()?;
-        dense::warm(|| shared.view(), progress)
+        dense::warm(self.shared()?, progress)
     }
 
     /// The length of the file. 0 if the system does not tell.

@@ -21,11 +21,11 @@ use crate::source::{Source, SourceRecord};
 use crate::store::blocks::{Blocks, DocumentBlock, DocumentRef, FileSeed, Packed, pack_documents};
 use crate::store::engine::{BlockBytes, SpillFile};
 use crate::store::file::{
-    Change, Counters, DOCUMENTS, Edit, KEYS, Operation, Overlays, Settings, Shared, SourceRows,
-    Turn, View, damaged_document, permuted,
+    Change, Counters, DOCUMENTS, Edit, KEYS, Operation, Overlays, Runs, Settings, Shared,
+    SourceRows, Turn, View, damaged_document, decoded, permuted,
 };
 use crate::store::known_sketches::KnownSketches;
-use crate::store::merging::{fold, throttle, wait_for_room_for_a_level};
+use crate::store::merging::{Apply, fold, throttle, wait_for_room_for_a_level};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::Run;
@@ -100,15 +100,9 @@ impl Transaction {
         self.view.clone()
     }
 
-    /// Sorts the fingerprints that this transaction has written, if many are not sorted. A search of one table, as a
-    /// scan is, may have made it sort alone. Then all are sorted, so that each has sorted the same fingerprints.
+    /// Sorts the fingerprints that this transaction has written, if many are not sorted.
     pub(crate) fn index_written(&mut self) {
-        let overlays = &mut self.written.overlays;
-        let are_many = overlays[permuted(0)].puts().1.len() >= MOST_COMPARED;
-        let sorted_apart = planted("tables are sorted apart");
-        if are_many || !sorted_apart && !overlays.permuted_are_sorted_alike() {
-            overlays.index_permuted();
-        }
+        self.written.overlays.index_permuted(MOST_COMPARED);
     }
 
     /// The fingerprints that this transaction has written.
@@ -190,28 +184,39 @@ impl Transaction {
     fn make_durable(self) -> Result<()> {
         self.ensure_whole()?;
         let Self {
-            view,
+            mut view,
             mut written,
             operations,
             turn,
             ..
         } = self;
         let shared = &turn;
-        let Some(mut operations) = operations else {
-            return commit_as_levels(shared, view, written);
-        };
-        if planted("the log loses its tail") {
-            operations.pop();
+        // Until levels are committed, nobody changes any.
+        let mut _merging = None;
+        if let Some(operations) = &operations {
+            throttle(shared, operations.len())?;
+            shared.ensure_certain()?;
+        } else {
+            _merging = Some(wait_for_room_for_a_level(shared)?);
+            // The last view does not keep the pages that merges have freed in the meantime.
+            view = shared.view()?;
         }
-        throttle(shared, operations.len())?;
-        shared.ensure_certain()?;
-        let append = appended(
-            &view,
-            &mut written.documents,
-            shared.sizes.document_block_bytes,
-        )?;
-        let runs = written.overlays.into_runs();
+        let block_bytes = shared.sizes.document_block_bytes;
+        let append = appended(&view, &mut written.documents, block_bytes)?;
+        drop(written.documents);
         let sources = SourceRows::new(written.sources, &view)?;
+        let rows = match operations {
+            Some(mut operations) => {
+                if planted("the log loses its tail") {
+                    operations.pop();
+                }
+                Rows::Logged(operations, written.overlays.into_runs())
+            }
+            None => {
+                let overlays = written.overlays;
+                Rows::Folded(fold(overlays, view.state(), view.blocks(), &shared.sizes)?)
+            }
+        };
         // The view keeps pages that this commit can then use again.
         drop(view);
         let mut sources = Some(sources);
@@ -221,7 +226,10 @@ impl Transaction {
         let comes_late = planted("a position of a source is committed late");
         shared.commit_transaction(|edit, of| {
             edit.state.counters = written.counters;
-            edit.append(&operations, runs);
+            match rows {
+                Rows::Logged(operations, runs) => edit.append(&operations, runs),
+                Rows::Folded(apply_fold) => apply_fold(edit, of)?,
+            }
             edit.add_scopes(written.scopes);
             if !comes_late && let Some(sources) = sources.take() {
                 edit.put_sources(sources);
@@ -229,16 +237,6 @@ impl Transaction {
             append(edit, of)
         })?;
         put_sources_alone(shared, &mut sources)
-    }
-
-    /// Commits a change that was prepared elsewhere. This transaction must have changed nothing itself.
-    pub(crate) fn commit_change<E: From<Error>>(
-        self,
-        change: impl FnOnce(&mut Edit, &Blocks) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let Self { view, turn, .. } = self;
-        drop(view);
-        turn.commit_transaction(change)
     }
 
     /// Whether somebody else waits to write.
@@ -310,7 +308,7 @@ impl Transaction {
         };
         let unstored = self.written.documents.remove(number);
         // With a new number, rows would be marked that were never put.
-        let scope = self.reader().scope_number_of(document)?;
+        let scope = self.reader().scope_number_of(document.scope())?;
         let change = Change::Remove {
             fingerprint_gone,
             unstored,
@@ -357,30 +355,13 @@ fn put_sources_alone(shared: &Shared, sources: &mut Option<SourceRows>) -> Resul
     })
 }
 
-/// Commits a transaction that is too long for the log: as a new first level of each set. Rows of the log
-/// count as newer than those of levels. So those that are in it go into the new levels too.
-fn commit_as_levels(shared: &Shared, view: Arc<View>, mut written: Written) -> Result<()> {
-    // Until the commit, nobody changes levels.
-    let _merging = wait_for_room_for_a_level(shared)?;
-    // The last view does not keep the pages that merges have freed in the meantime.
-    drop(view);
-    let view = shared.view()?;
-    let append = appended(
-        &view,
-        &mut written.documents,
-        shared.sizes.document_block_bytes,
-    )?;
-    drop(written.documents);
-    let sources = SourceRows::new(written.sources, &view)?;
-    let apply_fold = fold(written.overlays, view.state(), view.blocks(), &shared.sizes)?;
-    drop(view);
-    shared.commit_transaction(|edit, of| {
-        edit.state.counters = written.counters;
-        apply_fold(edit, of)?;
-        edit.add_scopes(written.scopes);
-        edit.put_sources(sources);
-        append(edit, of)
-    })
+/// The rows of a transaction.
+enum Rows {
+    /// They go through the log.
+    Logged(Vec<Operation>, Runs),
+    /// They are too many for the log, and become a new first level of each set. Rows of the log count as newer than
+    /// those of levels. So those that are in it go into the new levels too.
+    Folded(Apply),
 }
 
 impl fmt::Debug for Transaction {
@@ -417,7 +398,6 @@ impl Written {
         }
     }
 
-    /// Notes the sketch of a document that is put.
     fn note_sketch(&mut self, document: &Document) {
         if let Some(fingerprint) = document.fingerprint()
             && let Some(sketch) = document.sketch()
@@ -432,7 +412,6 @@ impl Written {
 pub(super) struct WrittenDocuments {
     /// The seed of the database file.
     seed: FileSeed,
-    /// The documents in memory.
     newest: DocumentBlock,
     /// The numbers of documents in memory that the transaction has removed again.
     removed: BTreeSet<u64>,
@@ -490,25 +469,19 @@ impl WrittenDocuments {
         if self.newest.memory_bytes() <= sizes.spill_bytes {
             return Ok(());
         }
-        let directory = directory_of(path)?;
         let documents: Vec<_> = self.live().collect();
         let packed = pack_documents(&documents, sizes.document_block_bytes, self.seed);
-        self.spill(packed, directory)?;
-        self.newest = DocumentBlock::default();
-        self.latest_of_groups.clear();
-        self.removed.clear();
-        Ok(())
-    }
-
-    fn spill(&mut self, packed: Vec<Packed<u64>>, directory: &Path) -> Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(SpillFile::new(directory)?),
+            none => none.insert(SpillFile::new(directory_of(path)?)?),
         };
         for block in packed {
             let spilled = file.append(&block.bytes)?;
             self.spilled.push(block.with_bytes(|_| spilled));
         }
+        self.newest = DocumentBlock::default();
+        self.latest_of_groups.clear();
+        self.removed.clear();
         Ok(())
     }
 
@@ -557,16 +530,10 @@ impl WrittenDocuments {
         None
     }
 
-    /// Changes a byte of a block that waits outside memory.
-    #[cfg(test)]
-    fn damage_waiting(&self) {
-        self.spilled.last().expect("a block waits").bytes.damage();
-    }
-
     /// The document of a number, if this transaction wrote it. Removed documents may still be found.
     pub(super) fn document(&self, number: DocumentNumber) -> Option<Result<Document>> {
         if let Some(index) = self.newest.find(number.0) {
-            return Some(document_of(&self.newest, index, number));
+            return Some(decoded(&self.newest.get(index)));
         }
         if self.first.is_none_or(|first| first > number) {
             return None;
@@ -577,11 +544,6 @@ impl WrittenDocuments {
     }
 }
 
-fn document_of(block: &DocumentBlock, index: usize, number: DocumentNumber) -> Result<Document> {
-    let document = block.get(index).to_document();
-    document.map_err(damaged_document(number))
-}
-
 fn spilled_document(
     block: &Packed<u64, BlockBytes>,
     number: DocumentNumber,
@@ -589,7 +551,7 @@ fn spilled_document(
     let block = DocumentBlock::decode(&block.bytes.load()?);
     let block = block.map_err(damaged_document(number))?;
     match block.find(number.0) {
-        Some(index) => document_of(&block, index, number).map(Some),
+        Some(index) => decoded(&block.get(index)).map(Some),
         None => Ok(None),
     }
 }

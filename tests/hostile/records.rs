@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use super::meta::{Counters, check_format, decode_settings, encode_settings};
-use super::names::{decode_source, encode_source, read_scope};
-use super::overlays::runs_of;
+use super::names::{decode_scope, decode_source, encode_source};
+use super::operation::runs_of;
 use super::state::{STATE, State, decode_page, encode_log};
 use crate::plan::Plan;
 use crate::store::blocks::{FileSeed, Kind, seal};
@@ -60,7 +60,7 @@ pub(crate) fn record(bytes: &[u8]) {
     match choice % 4 {
         0 => _ = check_format(&sealed(Kind::Format, b"format", body)),
         1 => settings(&sealed(Kind::Settings, b"settings", body)),
-        2 => _ = read_scope(FILE, "scope", &sealed(Kind::Scope, b"scope", body)),
+        2 => _ = decode_scope(FILE, "scope", &sealed(Kind::Scope, b"scope", body)),
         _ => source(&sealed(Kind::Source, b"source", body)),
     }
 }

@@ -9,7 +9,7 @@ planted_bugs! {
     a_commit_that_is_not_synced_is_caught: "a commit is not synced" =>
         "database::stand::crashes::every_file_that_a_power_cut_could_leave_opens_to_one_committed_prefix";
     a_table_that_is_forgotten_is_caught: "a table is forgotten" =>
-        "store::file::overlays::tests::an_operation_changes_the_sets_that_the_format_says",
+        "store::file::operation::tests::an_operation_changes_the_sets_that_the_format_says",
         "database::stand::history::histories_leave_what_the_model_says";
     a_log_without_its_tail_is_caught: "the log loses its tail" =>
         "database::stand::crashes::every_file_that_a_power_cut_could_leave_opens_to_one_committed_prefix";
@@ -68,7 +68,7 @@ planted_bugs! {
     a_scan_of_a_killed_file_is_caught: "a killed file is scanned when it is opened" =>
         "store::engine::reliance_tests::a_file_that_is_killed_behind_any_commit_opens_without_a_repair";
     a_scope_of_a_later_commit_is_caught: "a snapshot knows a scope of a later commit" =>
-        "store::snapshot::tests::a_snapshot_does_not_know_a_scope_that_came_later";
+        "store::read::tests::a_snapshot_does_not_know_a_scope_that_came_later";
     a_probe_that_is_left_out_is_caught: "a probe is left out" =>
         "database::near_search::tests::queries_that_share_ranges_find_what_each_finds_alone";
     a_row_that_stands_for_others_is_caught: "a known row stands for others too" =>

@@ -2,10 +2,9 @@
 
 mod check;
 mod report;
+mod strays;
 mod tally;
-mod walk;
 
-pub(crate) use check::check_rows;
+pub(crate) use check::{CheckProgress, check_rows};
 pub(crate) use report::Findings;
 pub use report::{CheckReport, Problem};
-pub(crate) use walk::CheckProgress;

@@ -145,11 +145,6 @@ impl Findings {
         }
     }
 
-    /// Adds a finding that stands before those of all parts.
-    pub(crate) fn add_first(&mut self, table: &'static str, problem: &str) {
-        self.add_in(0, Problem::new(table, "-", problem));
-    }
-
     /// What was read first. `None` if damage ended it. The damage is then a finding before those of all parts.
     pub(crate) fn first<T>(&mut self, table: &'static str, read: Result<T>) -> Result<Option<T>> {
         match read {

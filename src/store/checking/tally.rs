@@ -28,7 +28,6 @@ pub(super) trait Tally: Send + Sync {
     fn emptied(&self) -> Self;
     /// A row that a set should have.
     fn expect<R: SetRow>(&mut self, set: Set<R>, row: R);
-    /// Rows that a set has.
     fn store<R: SetRow>(&mut self, set: Set<R>, rows: &[R]);
     /// Adds what another tally took.
     fn merge(&mut self, other: Self);
@@ -66,7 +65,6 @@ impl Products {
         }
     }
 
-    /// The number of rows that a set has.
     pub(super) fn stored_rows<R: SetRow>(&self, set: Set<R>) -> u64 {
         let mut rows = 0;
         for product in &self.sets[set].stored {
@@ -400,7 +398,6 @@ impl Default for Product {
 }
 
 impl Product {
-    /// Adds a row.
     #[inline]
     fn add<R: Row>(&mut self, row: R, secret: &Secret) {
         let (high, low) = words(row);

@@ -5,18 +5,18 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::bulk::{Bulk, DocumentsWriter, SetWriter};
+use super::bulk::{Bulk, DocumentsWriter};
 use super::copy::{self, CopyProgress, Counter};
 use super::sort::Sorter;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::files::{NewFile, directory_of, ensure_nothing_at, sync_file};
+use crate::files::{NewFile, Temporary, directory_of, ensure_nothing_at};
 use crate::source::Source;
 use crate::store::blocks::BlockCache;
 use crate::store::engine::OpenFile;
 use crate::store::file::{
-    self, Change, KEYS, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, Settings,
-    SourceRows, State, all_sets, by_row, number_of,
+    Change, KEYS, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, Settings,
+    SourceRows, all_sets, by_row, number_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
@@ -92,31 +92,25 @@ fn write(
     sizes: &Sizes,
     progress: CopyProgress<'_>,
 ) -> Result<()> {
-    let directory = directory_of(path)?;
-    let engine = file::create(&new, path, settings, PAGE_CACHE_BYTES)?;
-    let state = State::new(&settings.plan);
-    let bulk = Bulk::new(&engine, path, sizes, settings.file, state);
+    let bulk = Bulk::new(new, path, settings, PAGE_CACHE_BYTES, sizes)?;
     let mut counter = Counter::new(progress);
-    let same_hash =
-        Builder::new(directory, settings, memory_bytes, bulk).build(fill, &mut counter)?;
-    let engine = engine.trimmed(&new, path, PAGE_CACHE_BYTES)?;
-    sync_file(&new.file).map_err(Error::io(path))?;
-    let open = Arc::new(OpenFile::new(engine, new.file));
-    verify(&open, settings, &same_hash, &mut || counter.go_on()).map_err(Error::of_file(path))?;
-    new.temporary.keep_as(path)
+    let builder = Builder::new(directory_of(path)?, settings, memory_bytes, bulk);
+    let (temporary, open, same_hash) = builder.build(fill, &mut counter)?;
+    verify(&open, settings, &same_hash, &mut counter).map_err(Error::of_file(path))?;
+    temporary.keep_as(path)
 }
 
 /// Refuses a new file in which two documents have the same key, a block does not have its checksum, or
-/// the rows are not as many as the documents that are counted. Stops at an error of `go_on`.
+/// the rows are not as many as the documents that are counted.
 fn verify(
     open: &Arc<OpenFile>,
     settings: &Settings,
     same_hash: &SameHash,
-    go_on: &mut dyn FnMut() -> Result<()>,
+    counter: &mut Counter<'_>,
 ) -> Result<()> {
     const CACHE_BYTES: u64 = 1 << 20;
     let cache = Arc::new(BlockCache::new(CACHE_BYTES));
-    let view = copy::verified(open, settings.clone(), cache, None, go_on)?;
+    let view = copy::verified(open, settings.clone(), cache, None, counter)?;
     same_hash.ensure_different_keys(|number| Ok(view.document(number)?.key().to_vec()))
 }
 
@@ -174,12 +168,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Takes all documents and writes the file. Returns the documents whose keys have the same hash.
+    /// Takes all documents and writes the file. Returns also the documents whose keys have the same hash.
     fn build(
         mut self,
         fill: impl FnOnce(&mut Self) -> Result<()>,
         counter: &mut Counter<'_>,
-    ) -> Result<SameHash> {
+    ) -> Result<(Temporary, Arc<OpenFile>, SameHash)> {
         fill(&mut self)?;
         let Self {
             mut bulk,
@@ -197,8 +191,8 @@ impl<'a> Builder<'a> {
             by_row!(set, sorter, (set, sorter) => write_set(set, sorter, &mut bulk, &mut same_hash, counter)?);
         }
         bulk.edit.add_scopes(scopes);
-        bulk.finish()?;
-        Ok(same_hash)
+        let (temporary, open) = bulk.finish()?;
+        Ok((temporary, open, same_hash))
     }
 
     fn add(&mut self, document: &Document) -> Result<()> {
@@ -234,21 +228,21 @@ fn write_set<R: SetRow>(
     same_hash: &mut SameHash,
     counter: &mut Counter<'_>,
 ) -> Result<()> {
-    let mut writer = SetWriter::new(set, bulk);
     let mut left = sorter.pushed() as usize;
-    sorter.finish(|rows| {
-        left -= rows.len();
-        counter.add(rows.len())?;
-        if set.is(KEYS) {
-            for row in rows {
-                same_hash.add(row.number());
+    bulk.write_set(set, |write| {
+        sorter.finish(|rows| {
+            left -= rows.len();
+            counter.add(rows.len())?;
+            if set.is(KEYS) {
+                for row in rows {
+                    same_hash.add(row.number());
+                }
             }
-        }
-        writer.push(bulk, rows)
-    })?;
-    // The others were repetitions.
-    counter.add(left)?;
-    writer.finish(bulk)
+            write(rows)
+        })?;
+        // The others were repetitions.
+        counter.add(left)
+    })
 }
 
 /// The documents whose keys have the same hash. Different keys may have the same hash, so the keys are
@@ -349,24 +343,24 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let settings = Settings::for_tests();
         let new = NewFile::create(folder.path())?;
-        // Without a cache, the engine has nothing to read but the file.
-        let engine = file::create(&new, folder.path(), &settings, 0)?;
         let sizes = Sizes::default();
-        let state = State::new(&settings.plan);
-        let bulk = Bulk::new(&engine, folder.path(), &sizes, settings.file, state);
+        // Without a cache, the engine has nothing to read but the file.
+        let bulk = Bulk::new(new, folder.path(), &settings, 0, &sizes)?;
         let document =
             |i: u64| Document::new(format!("the key {i}"), Fingerprint::from_bits(i << 40));
         let documents = (0..20_000).map(|i| Ok(document(i).with_payload(*b"some bytes")));
-        let same_hash = Builder::new(folder.path(), &settings, 0, bulk).build(
+        let mut progress = |_, _| ControlFlow::Continue(());
+        let mut counter = Counter::new(&mut progress);
+        let builder = Builder::new(folder.path(), &settings, 0, bulk);
+        let (_temporary, open, same_hash) = builder.build(
             |builder| {
                 documents
                     .into_iter()
                     .try_for_each(|document: Result<Document>| builder.add(&document?))
             },
-            &mut Counter::new(&mut |_, _| ControlFlow::Continue(())),
+            &mut counter,
         )?;
-        let open = Arc::new(OpenFile::new(engine, new.file));
-        verify(&open, &settings, &same_hash, &mut || Ok(()))?;
+        verify(&open, &settings, &same_hash, &mut counter)?;
         let mut bytes = Vec::new();
         let mut file: &File = &open.file;
         file.seek(SeekFrom::Start(0))
@@ -380,7 +374,7 @@ mod tests {
         file.seek(SeekFrom::Start(0))
             .and_then(|_| file.write_all(&bytes))
             .expect("it can be written");
-        let refused = verify(&open, &settings, &same_hash, &mut || Ok(()));
+        let refused = verify(&open, &settings, &same_hash, &mut counter);
         assert!(
             matches!(
                 refused,

@@ -4,11 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::store::blocks::{
-    DocumentBlock, DocumentRef, FileSeed, Packed, Packer, Row, pack_documents,
-};
-use crate::store::engine::{Changes, Engine, LevelChange, LevelName};
-use crate::store::file::{DOCUMENTS, Edit, Set, SetRow, State};
+use crate::files::{NewFile, Temporary, sync_file};
+use crate::store::blocks::{DocumentBlock, DocumentRef, Packed, Packer, Row, pack_documents};
+use crate::store::engine::{Changes, Engine, LevelChange, LevelName, OpenFile};
+use crate::store::file::{self, DOCUMENTS, Edit, Set, SetRow, Settings, State};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{DirectoryWriter, Level, SetLevel};
 
@@ -19,7 +18,8 @@ const DOCUMENT_BYTES_AT_A_TIME: usize = 4 << 20;
 
 /// Writes blocks to a new file, many in one transaction.
 pub(super) struct Bulk<'a> {
-    engine: &'a Engine,
+    engine: Engine,
+    new: NewFile,
     /// The name that the file gets. What is read meanwhile is in other files, so errors name this one.
     path: &'a Path,
     sizes: &'a Sizes,
@@ -31,38 +31,66 @@ pub(super) struct Bulk<'a> {
 }
 
 impl<'a> Bulk<'a> {
-    /// A file with the seed `file` that gets the name `path`.
+    /// An empty database in a new file that gets the name `path`.
     pub(super) fn new(
-        engine: &'a Engine,
+        new: NewFile,
         path: &'a Path,
+        settings: &Settings,
+        page_cache_bytes: usize,
         sizes: &'a Sizes,
-        file: FileSeed,
-        state: State,
-    ) -> Self {
-        Self {
-            engine,
+    ) -> Result<Self> {
+        let state = State::new(&settings.plan);
+        Ok(Self {
+            engine: file::create(&new, path, settings, page_cache_bytes)?,
+            new,
             path,
             sizes,
-            edit: Edit::new(state, file, sizes),
+            edit: Edit::new(state, settings.file, sizes),
             waiting: 0,
-        }
+        })
     }
 
     /// Writes what waits. It need not be durable yet, since the file has no name.
     fn flush(&mut self) -> Result<()> {
         self.edit
-            .stage(self.engine)
+            .stage(&self.engine)
             .map_err(Error::of_file(self.path))?;
         self.edit.changes = Changes::default();
         self.waiting = 0;
         Ok(())
     }
 
-    /// Writes what waits and the state, and makes all of it durable.
-    pub(super) fn finish(self) -> Result<()> {
-        self.edit
-            .write(self.engine)
-            .map_err(Error::of_file(self.path))
+    /// Writes what waits and the state, and makes all of it durable. Opens the whole file, which has its temporary name
+    /// still.
+    pub(super) fn finish(self) -> Result<(Temporary, Arc<OpenFile>)> {
+        let Self {
+            engine, new, path, ..
+        } = self;
+        self.edit.write(&engine).map_err(Error::of_file(path))?;
+        let engine = engine.trimmed(&new, path)?;
+        sync_file(&new.file).map_err(Error::io(path))?;
+        Ok((new.temporary, Arc::new(OpenFile::new(engine, new.file))))
+    }
+
+    /// Writes the one level of a set. `fill` is given what takes its rows, some at a time and all in order.
+    pub(super) fn write_set<R: SetRow>(
+        &mut self,
+        set: Set<R>,
+        fill: impl FnOnce(&mut dyn FnMut(&[R]) -> Result<()>) -> Result<()>,
+    ) -> Result<()> {
+        let mut packer = Packer::new(self.sizes.block_bytes, set.rules.filtered, self.edit.file());
+        let mut directory = self.directory(set.level(0));
+        fill(&mut |rows| {
+            packer.waiting.extend((rows, &[]));
+            packer.settle();
+            self.add(packer.take_blocks(), &mut directory)
+        })?;
+        if let Some(level) = self.add_last(packer.finish(), directory)? {
+            let next = R::MIN;
+            let level = SetLevel { next, level };
+            self.edit.state.sets[set].levels.push(level);
+        }
+        Ok(())
     }
 
     /// Writes blocks and their directory.
@@ -87,7 +115,6 @@ impl<'a> Bulk<'a> {
         Ok(())
     }
 
-    /// The directory of a level.
     fn directory<R: Row>(&self, level: LevelName) -> DirectoryWriter<R> {
         DirectoryWriter::new(level, self.edit.file(), self.sizes.chunk_entries)
     }
@@ -104,42 +131,6 @@ impl<'a> Bulk<'a> {
         let level = directory.finish(&mut change);
         self.edit.changes.levels.push(change);
         Ok(level.map(Arc::new))
-    }
-}
-
-/// The one level of a sorted set in a new file.
-pub(super) struct SetWriter<R> {
-    set: Set<R>,
-    packer: Packer<R>,
-    directory: DirectoryWriter<R>,
-}
-
-impl<R: SetRow> SetWriter<R> {
-    pub(super) fn new(set: Set<R>, bulk: &Bulk<'_>) -> Self {
-        let packer = Packer::new(bulk.sizes.block_bytes, set.rules.filtered, bulk.edit.file());
-        Self {
-            set,
-            packer,
-            directory: bulk.directory(set.level(0)),
-        }
-    }
-
-    /// Adds rows that come after those before.
-    pub(super) fn push(&mut self, bulk: &mut Bulk<'_>, rows: &[R]) -> Result<()> {
-        self.packer.waiting.extend((rows, &[]));
-        self.packer.settle();
-        bulk.add(self.packer.take_blocks(), &mut self.directory)
-    }
-
-    /// Writes the rest and the directory.
-    pub(super) fn finish(self, bulk: &mut Bulk<'_>) -> Result<()> {
-        if let Some(level) = bulk.add_last(self.packer.finish(), self.directory)? {
-            bulk.edit.state.sets[self.set].levels.push(SetLevel {
-                next: R::MIN,
-                level,
-            });
-        }
-        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::path::{self, Path};
 use std::sync::Arc;
 
-use super::bulk::{Bulk, DocumentsWriter, SetWriter};
+use super::bulk::{Bulk, DocumentsWriter};
 use super::sort::Sorter;
 use crate::error::{Error, Result};
 use crate::files::{
@@ -18,9 +18,9 @@ use crate::files::{
 use crate::plan::{Permuted, Plan, Table};
 use crate::planted::planted;
 use crate::store::blocks::{BlockCache, Lists};
-use crate::store::engine::{Engine, OpenFile};
+use crate::store::engine::OpenFile;
 use crate::store::file::{
-    self, COPIED, KEYS, Set, SetRow, Settings, Shared, SourceRows, State, View, by_row, permuted,
+    COPIED, KEYS, Set, SetRow, Settings, Shared, SourceRows, View, by_row, permuted,
 };
 use crate::store::sizes::{PAGE_BYTES, Sizes};
 use crate::store::sorted_set::SetLevel;
@@ -50,21 +50,16 @@ fn copy<'a>(
 ) -> Result<(Temporary, Arc<OpenFile>, Counter<'a>)> {
     let directory = directory_of(target)?;
     ensure_room(view, &settings.plan, directory, sizes)?;
-    let failed = Error::io(target);
+    let mut counter = Counter::new(progress);
+    let bulk = Bulk::new(new, target, settings, memory.engine, sizes)?;
     let copy = Copy {
         view,
         settings,
-        target,
         directory,
         sorting: memory.sorting,
     };
-    let mut counter = Counter::new(progress);
-    let engine = file::create(&new, target, settings, memory.engine)?;
-    copy.write(&engine, sizes, &mut counter)?;
-    let engine = engine.trimmed(&new, target, memory.engine)?;
-    sync_file(&new.file).map_err(&failed)?;
-    let open = Arc::new(OpenFile::new(engine, new.file));
-    Ok((new.temporary, open, counter))
+    let (temporary, open) = copy.write(bulk, &mut counter)?;
+    Ok((temporary, open, counter))
 }
 
 /// The most bytes that a block of one document takes.
@@ -113,19 +108,20 @@ fn table_of(table: &Table, plan: &Plan) -> Option<usize> {
 struct Copy<'a> {
     view: &'a View,
     settings: &'a Settings,
-    target: &'a Path,
     directory: &'a Path,
     sorting: usize,
 }
 
 impl Copy<'_> {
-    fn write(&self, engine: &Engine, sizes: &Sizes, counter: &mut Counter<'_>) -> Result<()> {
+    fn write(
+        &self,
+        mut bulk: Bulk<'_>,
+        counter: &mut Counter<'_>,
+    ) -> Result<(Temporary, Arc<OpenFile>)> {
         let old = self.view.state();
-        let mut state = State::new(&self.settings.plan);
-        state.counters = old.counters;
+        bulk.edit.state.counters = old.counters;
         // The cache may still hold blocks of the old file. So the copy has other numbers for its blocks.
-        state.next_block = old.next_block;
-        let mut bulk = Bulk::new(engine, self.target, sizes, self.settings.file, state);
+        bulk.edit.state.next_block = old.next_block;
         counter.expect(old.documents.rows().0);
         self.write_sets(&mut bulk, counter)?;
         self.write_documents(&mut bulk, counter)?;
@@ -194,12 +190,12 @@ impl Copy<'_> {
                 sorter.push(table.apply(fingerprint).bits())?;
             }
         }
-        let mut writer = SetWriter::new(to, bulk);
-        sorter.finish(|rows| {
-            counter.add(rows.len())?;
-            writer.push(bulk, rows)
-        })?;
-        writer.finish(bulk)
+        bulk.write_set(to, |write| {
+            sorter.finish(|rows| {
+                counter.add(rows.len())?;
+                write(rows)
+            })
+        })
     }
 }
 
@@ -243,37 +239,38 @@ fn copy_set<R: SetRow>(
     counter: &mut Counter<'_>,
 ) -> Result<()> {
     let reader = view.set(from);
-    let mut writer = SetWriter::new(to, bulk);
-    for range in reader.parts()? {
-        let rows = reader.rows(&range)?;
-        writer.push(bulk, &rows)?;
-        counter.add(rows.len())?;
-    }
-    writer.finish(bulk)
+    bulk.write_set(to, |write| {
+        for range in reader.parts()? {
+            let rows = reader.rows(&range)?;
+            write(&rows)?;
+            counter.add(rows.len())?;
+        }
+        Ok(())
+    })
 }
 
 /// A view of a new copy, read from its file. Every block is read, and the numbers of rows are compared with those of
-/// the original, if there is one. Calls `go_on` now and then, and stops at its error.
+/// the original, if there is one. Asks `counter` now and then whether to go on.
 pub(super) fn verified(
     copy: &Arc<OpenFile>,
     settings: Settings,
     cache: Arc<BlockCache>,
     original: Option<&View>,
-    go_on: &mut dyn FnMut() -> Result<()>,
+    counter: &mut Counter<'_>,
 ) -> Result<View> {
-    let view = View::read(copy, Arc::new(settings), cache)?;
+    let view = View::new(copy, None, Arc::new(settings), cache)?;
     if planted("a copy is not read back") {
         return Ok(view);
     }
     let new = view.state();
     for set in new.sets.sets() {
-        by_row!(set, set => read_all(&view, set, go_on)?);
+        by_row!(set, set => read_all(&view, set, counter)?);
     }
     let documents = &new.documents;
     let blocks = view.document_blocks();
     for entry in documents.entries(documents.all(), blocks)? {
         blocks.documents_once(entry)?;
-        go_on()?;
+        counter.go_on()?;
     }
     let counters = original.unwrap_or(&view).state().counters;
     let documents = counters.documents;
@@ -296,18 +293,14 @@ pub(super) fn verified(
     Ok(view)
 }
 
-fn read_all<R: SetRow>(
-    view: &View,
-    set: Set<R>,
-    go_on: &mut dyn FnMut() -> Result<()>,
-) -> Result<()> {
+fn read_all<R: SetRow>(view: &View, set: Set<R>, counter: &mut Counter<'_>) -> Result<()> {
     let blocks = view.blocks().of_table(set.table());
     let mut rows = Lists::default();
     for SetLevel { level, .. } in &view.state().sets[set].levels {
         for entry in level.entries(level.all(), blocks)? {
             blocks.read_rows(entry, &mut rows)?;
             rows.clear();
-            go_on()?;
+            counter.go_on()?;
         }
     }
     Ok(())
@@ -349,7 +342,7 @@ pub(crate) fn compact(
         progress,
     )?;
     let cache = view.blocks().cache.clone();
-    let copied = verified(&open, settings, cache, Some(&view), &mut || counter.go_on())?;
+    let copied = verified(&open, settings, cache, Some(&view), &mut counter)?;
     // Somebody may have changed the mode meanwhile.
     open.file
         .set_permissions(view.file().metadata().map_err(&failed)?.permissions())
@@ -420,7 +413,6 @@ pub(crate) fn backup(
     let (temporary, open, mut counter) = copy(view, &settings, new, path, sizes, MEMORY, progress)?;
     // The file may have given the same numbers to other blocks. So the copy has a cache of its own.
     let cache = Arc::new(BlockCache::new(0));
-    verified(&open, settings, cache, Some(view), &mut || counter.go_on())
-        .map_err(Error::of_file(path))?;
+    verified(&open, settings, cache, Some(view), &mut counter).map_err(Error::of_file(path))?;
     temporary.keep_as(path)
 }

@@ -2,11 +2,11 @@
 //! that searches find no cold blocks after a compaction, or all for which there is room.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::parallel;
-use crate::store::file::{AnySet, KEYS, Set, SetRow, View, all_sets, by_row};
+use crate::store::blocks::FileSeed;
+use crate::store::file::{AnySet, KEYS, Set, SetRow, Shared, View, all_sets, by_row};
 use crate::sync::Mutex;
 
 /// The rows that are in memory, or whose signatures are, of each set in the order of their numbers. Of a set that is
@@ -35,18 +35,13 @@ fn rows_of<R: SetRow>(view: &View, set: Set<R>) -> u64 {
         .sum()
 }
 
-/// Makes segments of each set of the file that `views` reads, of as many rows as it had `before`, and as long as there
+/// Makes segments of each set of the file, of as many rows as it had `before`, and as long as there
 /// is room. If there are more permuted tables now, or fewer, they get equal shares of what theirs had. Ends when
 /// another file is in the place.
 ///
 /// A file that nobody has searched stays where it is. No view is kept, so nobody waits for this and no page is pinned.
-pub(crate) fn warm_as_before(
-    views: impl Fn() -> Result<Arc<View>> + Sync,
-    before: &[u64],
-) -> Result<()> {
-    let view = views()?;
-    let sets = all_sets(view.settings().plan.tables().len()).count();
-    drop(view);
+pub(crate) fn warm_as_before(shared: &Shared, before: &[u64]) -> Result<()> {
+    let sets = all_sets(shared.view()?.settings().plan.tables().len()).count();
     let of_tables = &before[all_sets(0).count()..];
     let in_all = of_tables
         .iter()
@@ -56,16 +51,13 @@ pub(crate) fn warm_as_before(
         true => before[index],
         false => share,
     };
-    warm_sets(views, most, &mut |_, _| ControlFlow::Continue(()))
+    warm_sets(shared, most, &mut |_, _| ControlFlow::Continue(()))
 }
 
-/// Makes segments of all sets of the file that `views` reads, as long as there is room. The keys are left out: hardly a
+/// Makes segments of all sets of the file, as long as there is room. The keys are left out: hardly a
 /// search needs their rows, and documents can use the room.
-pub(crate) fn warm(
-    views: impl Fn() -> Result<Arc<View>> + Sync,
-    progress: WarmingProgress<'_>,
-) -> Result<()> {
-    warm_sets(views, all_but_keys, progress)
+pub(crate) fn warm(shared: &Shared, progress: WarmingProgress<'_>) -> Result<()> {
+    warm_sets(shared, all_but_keys, progress)
 }
 
 fn all_but_keys(_: usize, set: AnySet) -> u64 {
@@ -78,11 +70,11 @@ fn all_but_keys(_: usize, set: AnySet) -> u64 {
 /// Makes segments of at most so many rows of each set, of this number, as long as there is room. The permuted tables
 /// come first: most of a search is there. Ends when another file is in the place.
 fn warm_sets(
-    views: impl Fn() -> Result<Arc<View>> + Sync,
+    shared: &Shared,
     most: impl Fn(usize, AnySet) -> u64 + Sync,
     progress: WarmingProgress<'_>,
 ) -> Result<()> {
-    let view = views()?;
+    let view = shared.view()?;
     let file = view.settings().file;
     let sets: Vec<AnySet> = all_sets(view.settings().plan.tables().len()).collect();
     let mut all = 0;
@@ -100,8 +92,7 @@ fn warm_sets(
     let warmed = parallel::map(sets.len(), |part| {
         let index = sets.len() - 1 - part;
         let most = most(index, sets[index]);
-        let views = || Ok(Some(views()?).filter(|view| view.settings().file == file));
-        by_row!(sets[index], set => warm_set(set, most, views, &state))
+        by_row!(sets[index], set => warm_set(set, most, shared, file, &state))
     });
     warmed.into_iter().collect()
 }
@@ -133,13 +124,18 @@ impl Warmed<'_> {
 fn warm_set<R: SetRow>(
     set: Set<R>,
     most: u64,
-    views: impl Fn() -> Result<Option<Arc<View>>>,
+    shared: &Shared,
+    file: FileSeed,
     warmed: &Mutex<Warmed<'_>>,
 ) -> Result<()> {
     let mut left = most;
     let mut level = 0;
     let mut chunk = 0;
-    while let Some(view) = views()? {
+    loop {
+        let view = shared.view()?;
+        if view.settings().file != file {
+            break;
+        }
         let Some(set_level) = view.state().sets[set].levels.get(level) else {
             break;
         };

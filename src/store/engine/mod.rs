@@ -1,9 +1,8 @@
 //! The storage engine. No other floor names redb. The floors above see only rows of bytes.
 
-mod changes;
 mod guard;
+mod holder;
 mod open_file;
-mod opening;
 mod raw;
 #[cfg(test)]
 #[path = "../../../tests/stand/recording.rs"]
@@ -11,12 +10,8 @@ mod recording;
 #[cfg(test)]
 mod reliance_tests;
 mod spill;
-mod storage;
 mod tables;
 
-#[cfg(test)]
-pub(crate) use changes::Replaced;
-pub(crate) use changes::{BlockTable, Changes, ChunkKey, LevelChange, LevelName, MetaRow};
 #[cfg(feature = "parquet")]
 pub(crate) use guard::caught;
 pub(crate) use guard::guarded;
@@ -27,4 +22,8 @@ pub(crate) use recording::{Event, Image, Recording};
 #[cfg(test)]
 pub(crate) use redb::StorageBackend;
 pub(crate) use spill::{BlockBytes, SpillFile};
-pub(crate) use tables::{BlockSource, Tables};
+#[cfg(test)]
+pub(crate) use tables::Replaced;
+pub(crate) use tables::{
+    BlockSource, BlockTable, Changes, ChunkKey, LevelChange, LevelName, MetaRow, Tables,
+};

@@ -1,26 +1,33 @@
 //! The pages of the engine, read without the engine: for files on which it gives up, and for what it does not compare
 //! itself. Nothing is written.
 //!
+//! The engine believes what a page says, also after a crash: the pages of a commit are on the disk before the header
+//! names it. Without such a commit it compares all pages. So the pages that it begins with, and the branches that lead
+//! to others, are compared here before it reads them.
+//!
 //! A leaf has keys and values. A branch has the numbers and the checksums of other pages. The header has those of the
 //! first page of the table of tables, which has those of the first page of each table. So what is reached from the
 //! header by right checksums belongs to the last commit. The layout is that of redb's file format 3.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::convert::Infallible;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 
+use foldhash::{HashMap, HashMapExt as _};
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::open_file::{holder_of, not_opened};
-use super::storage::REGION_PAGES;
+use super::holder::holder_of;
+use super::open_file::{REGION_PAGES, not_opened};
 use crate::error::{Error, Result};
 use crate::files::open_if_file;
 use crate::store::sizes::PAGE_BYTES;
+use crate::sync::RwLock;
 
 const LEAF: u8 = 1;
-pub(super) const BRANCH: u8 = 2;
+const BRANCH: u8 = 2;
 const PAGE: u64 = PAGE_BYTES as u64;
 /// The most bytes of a page that is looked for anywhere. No value of simdb comes near it.
 const MOST_BYTES: usize = 1 << 20;
@@ -49,13 +56,13 @@ type Pair<'a> = (&'a [u8], &'a [u8], Place);
 /// The number and the checksum of a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Root {
-    pub(super) page: u64,
-    pub(super) checksum: u128,
+    page: u64,
+    checksum: u128,
 }
 
 impl Root {
     /// The root that is written here.
-    pub(super) fn read(bytes: &[u8], at: usize) -> Option<Self> {
+    fn read(bytes: &[u8], at: usize) -> Option<Self> {
         Some(Self {
             page: number(bytes, at)?,
             checksum: checksum(bytes, at + 8)?,
@@ -66,8 +73,8 @@ impl Root {
 /// The bytes of the keys and of the values of a table, if all have as many.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Widths {
-    pub(super) key: Option<usize>,
-    pub(super) value: Option<usize>,
+    key: Option<usize>,
+    value: Option<usize>,
 }
 
 impl Widths {
@@ -89,7 +96,7 @@ pub(crate) struct RawCommit {
 
 impl RawCommit {
     /// A commit of which no table is known yet.
-    pub(super) fn new(is_last: bool) -> Self {
+    fn new(is_last: bool) -> Self {
         Self {
             tables: HashMap::new(),
             is_last,
@@ -97,7 +104,7 @@ impl RawCommit {
     }
 
     /// Adds the tables that a page lists. `None` if it is no page of a table of tables.
-    pub(super) fn add(&mut self, page: &RawPage<'_>) -> Option<()> {
+    fn add(&mut self, page: &RawPage<'_>) -> Option<()> {
         for (name, definition, _) in page.pairs(None)? {
             self.tables.insert(name.to_vec(), root_of(definition)?);
         }
@@ -141,7 +148,7 @@ pub(crate) struct RawPage<'a> {
 
 impl<'a> RawPage<'a> {
     /// The bytes that were read at `offset`.
-    pub(super) fn new(offset: u64, bytes: &'a [u8]) -> Self {
+    fn new(offset: u64, bytes: &'a [u8]) -> Self {
         Self { offset, bytes }
     }
 
@@ -199,7 +206,7 @@ impl<'a> RawPage<'a> {
     }
 
     /// The bytes that are used, if this is a leaf.
-    pub(super) fn leaf_bytes(&self, widths: Widths) -> Option<usize> {
+    fn leaf_bytes(&self, widths: Widths) -> Option<usize> {
         if *self.bytes.first()? != LEAF {
             return None;
         }
@@ -224,11 +231,7 @@ impl<'a> RawPage<'a> {
     }
 
     /// The pages below a branch, if this is one and has this checksum.
-    pub(super) fn children(
-        &self,
-        key_bytes: Option<usize>,
-        checksum_of_all: u128,
-    ) -> Option<Vec<Root>> {
+    fn children(&self, key_bytes: Option<usize>, checksum_of_all: u128) -> Option<Vec<Root>> {
         if *self.bytes.first()? != BRANCH {
             return None;
         }
@@ -262,7 +265,7 @@ fn checksum(bytes: &[u8], at: usize) -> Option<u128> {
 }
 
 /// A page of a tree.
-pub(super) enum Visited<'a> {
+enum Visited<'a> {
     Leaf(&'a RawPage<'a>),
     Branch(Root),
     /// It does not have the checksum that leads to it, or cannot be read.
@@ -286,18 +289,18 @@ impl Source for File {
 pub(crate) struct RawFile<S = File> {
     pub(crate) file: S,
     pub(crate) length: u64,
-    pub(super) regions: Regions,
+    regions: Regions,
 }
 
 /// Where pages are in the file. It is divided into regions of so many bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Regions {
+struct Regions {
     bytes: u64,
 }
 
 impl Regions {
     /// The bytes of the file that a page has.
-    pub(super) fn range_of(self, page: u64) -> Range<u64> {
+    fn range_of(self, page: u64) -> Range<u64> {
         let order = page >> 59;
         let region = page >> 20 & 0xf_ffff;
         let index = page & (0xf_ffff >> order);
@@ -329,7 +332,7 @@ impl RawFile {
 }
 
 impl<S: Source> RawFile<S> {
-    pub(super) fn new(file: S, length: u64) -> Self {
+    fn new(file: S, length: u64) -> Self {
         let mut file = Self {
             file,
             length,
@@ -383,7 +386,7 @@ impl<S: Source> RawFile<S> {
     }
 
     /// What the header says of the last commit, if the engine believes it and compares no page.
-    pub(super) fn believed_slot(&self) -> Option<Slot> {
+    fn believed_slot(&self) -> Option<Slot> {
         let header = self.read(0, PAGE_BYTES)?;
         let flags = *header.strip_prefix(MAGIC)?.first()?;
         if flags & BELIEVED == 0 {
@@ -413,7 +416,7 @@ impl<S: Source> RawFile<S> {
     }
 
     /// Calls `each` with the pages of a tree.
-    pub(super) fn visit<E>(
+    fn visit<E>(
         &self,
         root: Root,
         widths: Widths,
@@ -486,13 +489,13 @@ impl<S: Source> RawFile<S> {
 
 /// What one of two places in the header says of a commit.
 #[derive(Clone, Copy)]
-pub(super) struct Slot {
+struct Slot {
     /// The number of the commit.
     number: u64,
     /// Where its table of tables begins.
-    pub(super) tables: Option<Root>,
+    tables: Option<Root>,
     /// Where the table begins of the tables that the engine has for itself, in which it lists what is free.
-    pub(super) lists: Option<Root>,
+    lists: Option<Root>,
 }
 
 impl Slot {
@@ -511,3 +514,324 @@ impl Slot {
         })
     }
 }
+
+// The pages that the engine begins with, compared before it reads them.
+
+/// What was found on the pages that the engine begins with, and believes.
+///
+/// * **The table of tables and the table with the state:** older ones in their place, whole, would show an older
+///   commit.
+/// * **The lists of what is free**, which the engine reads when it opens a file: a damaged number of a page in them has
+///   made it ask for 4 GiB of memory. In a commit on damaged ones it panics, and panics again while the first panic
+///   unwinds, which ends the process. It commits also when it is closed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FirstPages {
+    is_other_commit: bool,
+    has_damaged_lists: bool,
+}
+
+impl FirstPages {
+    /// An error if they are damaged. Damaged lists are no harm to a file that is only read.
+    pub(super) fn ensure_sound(self, is_written: bool) -> Result<()> {
+        if self.is_other_commit {
+            return Err(Error::damaged("meta", "-", OTHER_COMMIT));
+        }
+        if self.has_damaged_lists && is_written {
+            return Err(Error::damaged("free pages", "-", NO_LISTS));
+        }
+        Ok(())
+    }
+}
+
+const OTHER_COMMIT: &str =
+    "the pages that the last commit begins with are not those that it has written";
+const NO_LISTS: &str = "the lists of free pages are damaged, so nothing can be written; if it can be opened to read \
+                        only, `simdb backup` copies it";
+
+/// The pages of a storage. The first error of the disk is kept.
+struct Pages<'s, S> {
+    source: &'s S,
+    failed: RefCell<Option<io::Error>>,
+}
+
+impl<S: Source> Source for Pages<'_, S> {
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.source.read_at(offset, out).map_err(|error| {
+            let told = io::Error::from(error.kind());
+            self.failed.borrow_mut().get_or_insert(error);
+            told
+        })
+    }
+}
+
+/// A comparison of the first pages that is under way.
+struct Comparison<'f, S> {
+    file: &'f RawFile<S>,
+    /// The branches of what was read, the pages of it that are damaged, and the first branches of the other tables.
+    known: Known,
+    found: FirstPages,
+}
+
+impl<S: Source> Comparison<'_, S> {
+    fn compare(&mut self, slot: Slot) {
+        let mut commit = RawCommit::new(true);
+        if let Some(tables) = slot.tables {
+            let roots = self.read_tables(tables, |page| {
+                // The tables of another program may be of another kind.
+                _ = commit.add(page);
+            });
+            self.found.is_other_commit = roots.is_none();
+            // Without a table with the state, it is a file of another program, or a new one.
+            if let Some(meta) = commit.root("meta") {
+                self.found.is_other_commit |= !self.read_all(meta, Widths::ANY, |_| {});
+                for (root, widths) in roots.unwrap_or_default() {
+                    self.known.add_level(&[root], widths, &self.file.file);
+                }
+            }
+        }
+        if let Some(lists) = slot.lists {
+            let roots = self.read_tables(lists, |_| {});
+            self.found.has_damaged_lists = roots.is_none();
+            for (root, widths) in roots.unwrap_or_default() {
+                self.found.has_damaged_lists |= !self.read_all(root, widths, |_| {});
+            }
+        }
+    }
+
+    /// Reads a table of tables. Returns where its tables begin. `None` if it is damaged.
+    fn read_tables(
+        &mut self,
+        root: Root,
+        mut each: impl FnMut(&RawPage<'_>),
+    ) -> Option<Vec<(Root, Widths)>> {
+        let mut roots = Vec::new();
+        let is_whole = self.read_all(root, Widths::ANY, |page| {
+            each(page);
+            for (_, definition, _) in page.pairs(None).unwrap_or_default() {
+                roots.extend(root_and_widths(definition));
+            }
+        });
+        is_whole.then_some(roots)
+    }
+
+    /// Reads all of a tree. Whether it is whole.
+    fn read_all(&mut self, root: Root, widths: Widths, mut each: impl FnMut(&RawPage<'_>)) -> bool {
+        let mut is_whole = true;
+        let Ok(()) = self.file.visit::<Infallible>(root, widths, &mut |visited| {
+            match visited {
+                Visited::Leaf(page) => each(page),
+                Visited::Branch(branch) => self.known.add(branch, widths),
+                Visited::Damaged(page) => {
+                    // It is compared again, and hidden, also if it was a leaf.
+                    self.known.add(page, widths);
+                    is_whole = false;
+                }
+            }
+            Ok(())
+        });
+        is_whole
+    }
+}
+
+/// Where a table begins, and how wide it is, from its definition. `None` if it has no rows.
+fn root_and_widths(definition: &[u8]) -> Option<(Root, Widths)> {
+    const HAS_ROOT: usize = 9;
+    const KEY: usize = 42;
+    const VALUE: usize = 47;
+    let widths = Widths {
+        key: width(definition, KEY)?,
+        value: width(definition, VALUE)?,
+    };
+    let root = Root::read(definition, HAS_ROOT + 1)?;
+    (definition[HAS_ROOT] != 0).then_some((root, widths))
+}
+
+/// A number of bytes behind a byte that says whether there is one.
+fn width(definition: &[u8], at: usize) -> Option<Option<usize>> {
+    let bytes = definition.get(at + 1..at + 5)?.first_chunk()?;
+    let width = u32::from_le_bytes(*bytes) as usize;
+    Some((definition[at] != 0).then_some(width))
+}
+
+// The branches of the engine's trees, compared with their checksums before the engine sees them.
+//
+// The engine believes what a branch says of the pages below it. A damaged number of a page has made it ask for 4 GiB
+// of memory, and write one page twice, which ended the process: it panicked in a destructor while a panic unwound. So
+// it gets zeros in the place of a damaged branch. They are no page, and it gives up in order. A leaf leads nowhere,
+// and what simdb stores in one has checksums of its own.
+
+/// What is known of the pages of one loan of a storage. Nothing is until the engine has opened the file.
+#[derive(Debug, Default)]
+pub(super) struct Branches {
+    known: RwLock<Option<Known>>,
+}
+
+/// Pages to which sound pages lead, and that were not written since: branches until they are read, and leaves. What is
+/// not known is shown to the engine as it is.
+///
+/// Memory: some 50 bytes for each branch, of which there is one for about a hundred leaves, and a bit or two for a
+/// leaf.
+#[derive(Debug)]
+struct Known {
+    regions: Regions,
+    /// By their place in the file.
+    branches: HashMap<u64, Branch>,
+    /// A bit for each page: by the number of a page, divided by 64.
+    leaves: HashMap<u64, u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Branch {
+    checksum: u128,
+    widths: Widths,
+}
+
+impl Branches {
+    /// Compares the pages that the engine begins with with the checksums that lead to them from the header, and from
+    /// then on the branches below them. Costs a few pages, and the lists of what is free.
+    ///
+    /// `None` if the engine does not believe the commit that the header names. It then compares all pages itself, and
+    /// commits: after that, there is a commit that it believes.
+    pub(super) fn compare_first(
+        &self,
+        source: &impl Source,
+        length: u64,
+    ) -> io::Result<Option<FirstPages>> {
+        let pages = Pages {
+            source,
+            failed: RefCell::new(None),
+        };
+        let file = RawFile::new(pages, length);
+        let mut comparison = Comparison {
+            known: Known::new(file.regions),
+            file: &file,
+            found: FirstPages {
+                is_other_commit: false,
+                has_damaged_lists: false,
+            },
+        };
+        let slot = file.believed_slot();
+        if let Some(slot) = slot {
+            comparison.compare(slot);
+        }
+        let Comparison { known, found, .. } = comparison;
+        // What cannot be read is not known to be damaged.
+        match file.file.failed.take() {
+            Some(failed) => Err(failed),
+            None => Ok(slot.map(|_| {
+                *self.known.write() = Some(known);
+                found
+            })),
+        }
+    }
+
+    /// Makes zeros of a page that was read at `offset`, if it is a damaged branch.
+    pub(super) fn hide_damaged(&self, offset: u64, page: &mut [u8], source: &impl Source) {
+        let found = match &*self.known.read() {
+            None => return,
+            Some(known) if known.is_leaf(offset) => None,
+            Some(known) => match known.branches.get(&offset) {
+                None => return,
+                branch => branch.copied(),
+            },
+        };
+        let Some(branch) = found else {
+            if page.first() == Some(&BRANCH) {
+                page.fill(0);
+            }
+            return;
+        };
+        let Branch { checksum, widths } = branch;
+        match RawPage::new(offset, page).children(widths.key, checksum) {
+            Some(children) => self.lead_on(offset, &children, widths, source),
+            None => page.fill(0),
+        }
+    }
+
+    /// Goes on from the sound branch at `offset` to what is below. With a small cache the engine reads a branch again
+    /// and again, and queries took a tenth longer when it was compared each time.
+    fn lead_on(&self, offset: u64, children: &[Root], widths: Widths, source: &impl Source) {
+        if let Some(known) = &mut *self.known.write()
+            && known.branches.remove(&offset).is_some()
+        {
+            known.add_level(children, widths, source);
+        }
+    }
+
+    pub(super) fn note_written(&self, offset: u64, page: &[u8]) {
+        if let Some(known) = &mut *self.known.write() {
+            for at in (offset..offset + page.len() as u64).step_by(PAGE_BYTES) {
+                known.forget(at);
+            }
+        }
+    }
+}
+
+impl Known {
+    fn new(regions: Regions) -> Self {
+        Self {
+            regions,
+            branches: HashMap::new(),
+            leaves: HashMap::new(),
+        }
+    }
+
+    fn add(&mut self, page: Root, widths: Widths) {
+        let branch = Branch {
+            checksum: page.checksum,
+            widths,
+        };
+        let offset = self.offset_of(page);
+        self.branches.insert(offset, branch);
+    }
+
+    /// Adds pages that are beside each other in a tree, or its first page.
+    ///
+    /// They are all branches, or all leaves: leaves are equally far from the first page. Of three, one may be damaged.
+    fn add_level(&mut self, pages: &[Root], widths: Widths, source: &impl Source) {
+        let Some(last) = pages.len().checked_sub(1) else {
+            return;
+        };
+        let is_branch = |index: &&usize| {
+            let mut kind = [0];
+            let read = source.read_at(self.offset_of(pages[**index]), &mut kind);
+            read.is_ok() && kind == [BRANCH]
+        };
+        let branches = [0, last / 2, last].iter().filter(is_branch).count();
+        for &page in pages {
+            if branches > 1 {
+                self.add(page, widths);
+            } else {
+                let (group, bit) = place_of(self.offset_of(page));
+                *self.leaves.entry(group).or_default() |= bit;
+            }
+        }
+    }
+
+    fn is_leaf(&self, offset: u64) -> bool {
+        let (group, bit) = place_of(offset);
+        let bits = self.leaves.get(&group);
+        bits.is_some_and(|bits| bits & bit != 0)
+    }
+
+    fn forget(&mut self, offset: u64) {
+        self.branches.remove(&offset);
+        let (group, bit) = place_of(offset);
+        if let Some(bits) = self.leaves.get_mut(&group) {
+            *bits &= !bit;
+        }
+    }
+
+    fn offset_of(&self, page: Root) -> u64 {
+        self.regions.range_of(page.page).start
+    }
+}
+
+/// The bit of a page.
+fn place_of(offset: u64) -> (u64, u64) {
+    let number = offset / PAGE_BYTES as u64;
+    (number / 64, 1 << (number % 64))
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableDefinition, TableStats};
 
-use super::changes::Changes;
 use super::open_file::Engine;
 use super::recording::{Image, Recording};
+use super::tables::Changes;
 use crate::store::sizes::{self, Sizes};
 
 type WideKey = (u8, u128);

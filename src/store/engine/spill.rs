@@ -14,36 +14,41 @@ use crate::sync::Mutex;
 
 /// The bytes of a block that is about to be written.
 #[derive(Debug)]
-pub(crate) struct BlockBytes(Bytes);
-
-#[derive(Debug)]
-enum Bytes {
+pub(crate) enum BlockBytes {
     InMemory(Vec<u8>),
     Spilled(SpilledBytes),
 }
 
 impl From<Vec<u8>> for BlockBytes {
     fn from(bytes: Vec<u8>) -> Self {
-        Self(Bytes::InMemory(bytes))
+        Self::InMemory(bytes)
     }
 }
 
 impl BlockBytes {
     /// The bytes. If they were spilled, they are read back and verified.
     pub(crate) fn load(&self) -> Result<Cow<'_, [u8]>> {
-        match &self.0 {
-            Bytes::InMemory(bytes) => Ok(Cow::Borrowed(bytes)),
-            Bytes::Spilled(spilled) => spilled.load().map(Cow::Owned),
+        match self {
+            Self::InMemory(bytes) => Ok(Cow::Borrowed(bytes)),
+            Self::Spilled(spilled) => spilled.load().map(Cow::Owned),
         }
     }
 
     /// Changes the first of these bytes where they were spilled.
     #[cfg(test)]
     pub(crate) fn damage(&self) {
-        match &self.0 {
-            Bytes::InMemory(_) => panic!("these bytes are in memory"),
-            Bytes::Spilled(spilled) => spilled.damage(),
-        }
+        let Self::Spilled(spilled) = self else {
+            panic!("these bytes are in memory")
+        };
+        let mut file = spilled.shared.file.lock();
+        let mut byte = [0];
+        file.seek(SeekFrom::Start(spilled.offset))
+            .expect("the file can be read");
+        file.read_exact(&mut byte).expect("the file can be read");
+        file.seek(SeekFrom::Start(spilled.offset))
+            .expect("the file can be written");
+        file.write_all(&[byte[0] ^ 1])
+            .expect("the file can be written");
     }
 }
 
@@ -96,18 +101,17 @@ impl SpillFile {
         written.map_err(|source| self.shared.failed(source))?;
         let offset = self.end;
         self.end += bytes.len() as u64;
-        Ok(BlockBytes(Bytes::Spilled(SpilledBytes {
+        Ok(BlockBytes::Spilled(SpilledBytes {
             shared: self.shared.clone(),
             offset,
             length: bytes.len(),
             checksum: xxh3_64(bytes),
-        })))
+        }))
     }
 }
 
-/// Bytes in a [`SpillFile`].
-#[derive(Clone, Debug)]
-struct SpilledBytes {
+#[derive(Debug)]
+pub(crate) struct SpilledBytes {
     shared: Arc<SharedFile>,
     offset: u64,
     length: usize,
@@ -130,20 +134,6 @@ impl SpilledBytes {
             )));
         }
         Ok(bytes)
-    }
-
-    /// Changes the first of these bytes in the file.
-    #[cfg(test)]
-    fn damage(&self) {
-        let mut file = self.shared.file.lock();
-        let mut byte = [0];
-        file.seek(SeekFrom::Start(self.offset))
-            .expect("the file can be read");
-        file.read_exact(&mut byte).expect("the file can be read");
-        file.seek(SeekFrom::Start(self.offset))
-            .expect("the file can be written");
-        file.write_all(&[byte[0] ^ 1])
-            .expect("the file can be written");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The tables of the engine: making, writing and reading them.
+//! The tables of the engine: making, writing and reading them. Changes: the rows that one commit writes and removes.
 //!
 //! There is a table of blocks for each sorted set, and one for the documents. The key of a block is the
 //! number of its level, then its last row.
@@ -6,6 +6,7 @@
 //! A step of a merge takes blocks that stand side by side, and its new blocks stand in their place. So it
 //! changes neighbouring pages of the engine.
 
+use std::fmt;
 use std::ops::{Bound, Range};
 use std::sync::{Arc, OnceLock};
 
@@ -14,10 +15,155 @@ use redb::{
     TableDefinition, Value, WriteTransaction,
 };
 
-use super::changes::{BlockTable, Changes, ChunkKey, LevelChange, LevelName, MetaRow, Replaced};
 use super::guard::{Guarded, engine_error};
-use super::storage::LoanState;
+use super::open_file::Loan;
+use super::spill::BlockBytes;
 use crate::error::{Error, Result};
+
+/// A table of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockTable {
+    number: u8,
+    pub(crate) name: &'static str,
+    /// What follows the name if several tables have it.
+    part: Option<u8>,
+    /// Whether a row is longer than 64 bits.
+    wide: bool,
+    /// Whether the directory has an extent for each block.
+    pub(crate) has_extents: bool,
+    /// Whether its rows are searched for near ones, so that signatures of them serve in their place.
+    pub(crate) has_signatures: bool,
+}
+
+impl BlockTable {
+    /// The table of a number. The tables of a file are numbered from 0 on. A row has 64 bits, or 128 if it
+    /// is `wide`.
+    pub(crate) const fn new(number: u8, name: &'static str, wide: bool) -> Self {
+        Self {
+            number,
+            name,
+            part: None,
+            wide,
+            has_extents: false,
+            has_signatures: false,
+        }
+    }
+
+    /// The same table, with rows of 64 bits of which signatures may be in memory.
+    pub(crate) const fn with_signatures(self) -> Self {
+        Self {
+            has_signatures: true,
+            ..self
+        }
+    }
+
+    /// The same table, with a directory that has an extent for each block.
+    pub(crate) const fn with_extents(self) -> Self {
+        Self {
+            has_extents: true,
+            ..self
+        }
+    }
+
+    /// The position of the table among the tables of blocks.
+    fn index(&self) -> usize {
+        self.number.into()
+    }
+
+    /// The table `part` of those that have this name.
+    pub(crate) const fn part(self, part: u8) -> Self {
+        Self {
+            part: Some(part),
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for BlockTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.part {
+            Some(part) => write!(f, "{}-{part}", self.name),
+            None => f.write_str(self.name),
+        }
+    }
+}
+
+/// A level of a set: the table that has its blocks, and the number of the level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LevelName {
+    pub(crate) table: &'static BlockTable,
+    pub(crate) number: u8,
+}
+
+impl LevelName {
+    /// Both numbers in one: the first part of the keys of the directory.
+    pub(crate) fn id(self) -> u16 {
+        u16::from(self.table.number) << 8 | u16::from(self.number)
+    }
+}
+
+/// What one commit changes in a level. Rows are given as numbers.
+#[derive(Debug)]
+pub(crate) struct LevelChange {
+    pub(crate) level: LevelName,
+    /// The last rows of blocks that are removed, in order. These blocks stand side by side.
+    pub(crate) removed: Vec<u128>,
+    /// New blocks with their last rows, in order. No other block of the level stands between them.
+    pub(crate) added: Vec<(u128, BlockBytes)>,
+    /// What changes of its directory.
+    pub(crate) chunks: Replaced,
+    pub(crate) summaries: Replaced,
+}
+
+impl LevelChange {
+    /// No change of a level.
+    pub(crate) fn none(level: LevelName) -> Self {
+        Self {
+            level,
+            removed: Vec::new(),
+            added: Vec::new(),
+            chunks: Replaced::default(),
+            summaries: Replaced::default(),
+        }
+    }
+}
+
+/// The chunks or summaries of a level that a change replaces.
+#[derive(Debug, Default)]
+pub(crate) struct Replaced {
+    /// The last rows of those that are removed.
+    pub(crate) removed: Vec<u128>,
+    /// New ones, with their last rows.
+    pub(crate) written: Vec<(u128, Vec<u8>)>,
+}
+
+impl Replaced {
+    fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.written.is_empty()
+    }
+}
+
+/// The key of a chunk of a directory, or of a summary: the level id, then the last row.
+pub(crate) type ChunkKey = (u16, u128);
+
+/// A row of the table `meta`: its name and its value.
+pub(crate) type MetaRow = (&'static str, Vec<u8>);
+
+/// The rows that one commit writes and removes, except for the rows of the table `meta`.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// Changes of levels. They are made one after the other.
+    pub(crate) levels: Vec<LevelChange>,
+    /// New pages of the log, behind the last page.
+    pub(crate) log: Vec<(u64, Vec<u8>)>,
+    /// Pages of the log before this one are removed.
+    pub(crate) log_begins_at: Option<u64>,
+    pub(crate) scopes: Vec<(String, Vec<u8>)>,
+    /// Rows of sources. `None` removes the row.
+    pub(crate) sources: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+// Making and writing the tables.
 
 type NarrowKey = (u8, u64);
 type WideKey = (u8, u128);
@@ -37,19 +183,6 @@ impl BlockKey for WideKey {
     fn new(level: u8, last: u128) -> Self {
         (level, last)
     }
-}
-
-/// Makes a table, empty.
-fn create_blocks(txn: &WriteTransaction, table: &BlockTable) -> Result<()> {
-    let name = table.to_string();
-    if table.wide {
-        txn.open_table(definition::<WideKey>(&name))
-            .map_err(engine_error)?;
-    } else {
-        txn.open_table(definition::<NarrowKey>(&name))
-            .map_err(engine_error)?;
-    }
-    Ok(())
 }
 
 fn definition<K: BlockKey>(name: &str) -> TableDefinition<'_, K, &'static [u8]> {
@@ -135,7 +268,6 @@ fn remove_blocks<K: BlockKey>(
     Ok(())
 }
 
-/// A table of blocks that is open for reading.
 enum OpenBlockTable {
     Narrow(ReadOnlyTable<NarrowKey, &'static [u8]>),
     Wide(ReadOnlyTable<WideKey, &'static [u8]>),
@@ -167,20 +299,9 @@ impl OpenBlockTable {
     /// Calls `each` with the level and the last row of every block.
     fn keys(&self, mut each: impl FnMut(u8, u128)) -> Result<()> {
         match self {
-            Self::Narrow(table) => {
-                for row in table.iter().map_err(engine_error)? {
-                    let (level, last) = row.map_err(engine_error)?.0.value();
-                    each(level, last.into());
-                }
-            }
-            Self::Wide(table) => {
-                for row in table.iter().map_err(engine_error)? {
-                    let (level, last) = row.map_err(engine_error)?.0.value();
-                    each(level, last);
-                }
-            }
+            Self::Narrow(table) => each_key(table, |(level, last)| each(level, last.into())),
+            Self::Wide(table) => each_key(table, |(level, last)| each(level, last)),
         }
-        Ok(())
     }
 
     /// Calls `read` with the bytes of a block. False if it is not there.
@@ -202,6 +323,29 @@ impl OpenBlockTable {
     }
 }
 
+/// Calls `each` with the keys of a table. Nothing is read of values.
+fn each_key<K: Key>(
+    table: &ReadOnlyTable<K, &'static [u8]>,
+    mut each: impl FnMut(K::SelfType<'_>),
+) -> Result<()> {
+    for row in table.iter().map_err(engine_error)? {
+        each(row.map_err(engine_error)?.0.value());
+    }
+    Ok(())
+}
+
+/// Calls `each` with the keys and the values of a table.
+fn each_row<K: Key>(
+    table: &ReadOnlyTable<K, &'static [u8]>,
+    mut each: impl FnMut(K::SelfType<'_>, &[u8]) -> Result<()>,
+) -> Result<()> {
+    for row in table.iter().map_err(engine_error)? {
+        let (key, value) = row.map_err(engine_error)?;
+        each(key.value(), value.value())?;
+    }
+    Ok(())
+}
+
 const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
 const DIRECTORY: TableDefinition<'static, ChunkKey, &[u8]> = TableDefinition::new("directory");
 const SUMMARIES: TableDefinition<'static, ChunkKey, &[u8]> = TableDefinition::new("summaries");
@@ -218,7 +362,14 @@ pub(super) fn create_all(txn: &WriteTransaction, block_tables: &[BlockTable]) ->
     txn.open_table(SCOPES).map_err(engine_error)?;
     txn.open_table(SOURCES).map_err(engine_error)?;
     for table in block_tables {
-        create_blocks(txn, table)?;
+        let name = table.to_string();
+        if table.wide {
+            txn.open_table(definition::<WideKey>(&name))
+                .map_err(engine_error)?;
+        } else {
+            txn.open_table(definition::<NarrowKey>(&name))
+                .map_err(engine_error)?;
+        }
     }
     Ok(())
 }
@@ -333,7 +484,7 @@ pub(crate) trait BlockSource: Send + Sync {
 /// commits are not read at all. The engine keeps the pages of the commit while this lives.
 pub(crate) struct Tables {
     tables: Guarded<OpenTables>,
-    loan: Arc<LoanState>,
+    loan: Arc<Loan>,
 }
 
 struct OpenTables {
@@ -413,7 +564,7 @@ impl BlockSource for Tables {
 
 impl Tables {
     /// The tables that a transaction reads. `block_tables` is the number of tables of blocks.
-    pub(super) fn new(txn: ReadTransaction, loan: Arc<LoanState>, block_tables: usize) -> Self {
+    pub(super) fn new(txn: ReadTransaction, loan: Arc<Loan>, block_tables: usize) -> Self {
         let tables = OpenTables {
             blocks: (0..block_tables).map(|_| OnceLock::new()).collect(),
             directory: OnceLock::new(),
@@ -525,21 +676,15 @@ impl Tables {
     fn keys<K>(
         &self,
         table: TableDefinition<'static, K, &'static [u8]>,
-        mut each: impl FnMut(K),
+        each: impl FnMut(K),
     ) -> Result<()>
     where
         K: for<'a> Key<SelfType<'a> = K>,
     {
-        self.loan.read(|| {
-            let table = self.tables.enter()?.open(table)?;
-            for row in table.iter().map_err(engine_error)? {
-                each(row.map_err(engine_error)?.0.value());
-            }
-            Ok(())
-        })
+        self.loan
+            .read(|| each_key(&self.tables.enter()?.open(table)?, each))
     }
 
-    /// The record of a scope.
     pub(crate) fn scope(&self, name: &str) -> Result<Option<Vec<u8>>> {
         self.loan.read(|| {
             let table = self.tables.enter()?.scopes()?;
@@ -548,7 +693,6 @@ impl Tables {
         })
     }
 
-    /// The record of a source.
     pub(crate) fn source(&self, name: &[u8]) -> Result<Option<Vec<u8>>> {
         self.loan.read(|| {
             let table = self.tables.enter()?.open(SOURCES)?;
@@ -558,26 +702,14 @@ impl Tables {
     }
 
     /// Calls `each` with the name and the record of every source.
-    pub(crate) fn sources(&self, mut each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
-        self.loan.read(|| {
-            let table = self.tables.enter()?.open(SOURCES)?;
-            for row in table.iter().map_err(engine_error)? {
-                let (name, bytes) = row.map_err(engine_error)?;
-                each(name.value(), bytes.value())?;
-            }
-            Ok(())
-        })
+    pub(crate) fn sources(&self, each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        self.loan
+            .read(|| each_row(&self.tables.enter()?.open(SOURCES)?, each))
     }
 
     /// Calls `each` with the name and the record of every scope.
-    pub(crate) fn scopes(&self, mut each: impl FnMut(&str, &[u8]) -> Result<()>) -> Result<()> {
-        self.loan.read(|| {
-            let table = self.tables.enter()?.scopes()?;
-            for row in table.iter().map_err(engine_error)? {
-                let (name, bytes) = row.map_err(engine_error)?;
-                each(name.value(), bytes.value())?;
-            }
-            Ok(())
-        })
+    pub(crate) fn scopes(&self, each: impl FnMut(&str, &[u8]) -> Result<()>) -> Result<()> {
+        self.loan
+            .read(|| each_row(self.tables.enter()?.scopes()?, each))
     }
 }

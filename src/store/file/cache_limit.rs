@@ -62,7 +62,6 @@ impl CacheLimit {
             .max(self.own_bytes() / 8) as u64
     }
 
-    /// Sets another limit.
     pub(crate) fn set(&self, cache: Cache) {
         *self.cache.lock() = cache;
         self.look();

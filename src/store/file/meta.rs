@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Plan, Table};
 use crate::sketch::SketchSize;
 use crate::store::blocks::{Fields, FileSeed, Kind, Problem, decode, encode, seal, unseal};
-use crate::store::engine::{MetaRow, Tables};
+use crate::store::engine::Tables;
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::text::Scheme;
 
@@ -108,7 +108,6 @@ impl Counters {
         Ok(number)
     }
 
-    /// Counts a document that is stored.
     pub(crate) fn count(&mut self, document: &Document) {
         self.documents += 1;
         self.too_short += u64::from(document.fingerprint().is_none());
@@ -169,19 +168,6 @@ impl Settings {
             return Err(damaged_settings("it is missing"));
         };
         decode_settings(file, &settings)
-    }
-
-    /// The settings of a file that cannot be opened, from their row.
-    pub(crate) fn of_row(file: FileSeed, row: &[u8]) -> Result<Self> {
-        decode_settings(file, row)
-    }
-
-    /// The rows that say which format and which settings a file has.
-    pub(super) fn rows(&self) -> [MetaRow; 2] {
-        [
-            (FORMAT, encode_format(self.file)),
-            (SETTINGS, encode_settings(self)),
-        ]
     }
 
     /// The same settings for another file, with a seed of its own.
@@ -252,7 +238,8 @@ pub(super) fn encode_settings(settings: &Settings) -> Vec<u8> {
     )
 }
 
-pub(super) fn decode_settings(file: FileSeed, bytes: &[u8]) -> Result<Settings> {
+/// Reads the row of the settings back.
+pub(crate) fn decode_settings(file: FileSeed, bytes: &[u8]) -> Result<Settings> {
     let body =
         unseal(Kind::Settings, file, SETTINGS.as_bytes(), bytes).map_err(damaged_settings)?;
     let stored: StoredSettings = decode(body).map_err(damaged_settings)?;

@@ -126,7 +126,6 @@ impl View {
 }
 
 impl Edit {
-    /// Adds new scopes.
     pub(crate) fn add_scopes(&mut self, scopes: BTreeMap<String, ScopeNumber>) {
         for (name, number) in scopes {
             let record = seal(Kind::Scope, self.file(), name.as_bytes(), |bytes| {
@@ -138,7 +137,6 @@ impl Edit {
         }
     }
 
-    /// Writes the rows of sources.
     pub(crate) fn put_sources(&mut self, SourceRows { rows, sum_change }: SourceRows) {
         if !rows.is_empty() {
             self.state.sources_sum = self.state.sources_sum.wrapping_add(sum_change);
@@ -149,21 +147,14 @@ impl Edit {
 }
 
 /// The number in the record of a scope.
-fn decode_scope(file: FileSeed, name: &str, bytes: &[u8]) -> Result<ScopeNumber> {
-    read_scope(file, name, bytes).map_err(|problem| Error::damaged("scopes", name, problem))
-}
-
-pub(super) fn read_scope(file: FileSeed, name: &str, bytes: &[u8]) -> Result<ScopeNumber, Problem> {
-    let mut fields = Fields(unseal(Kind::Scope, file, name.as_bytes(), bytes)?);
-    let number = ScopeNumber(u32::from_le_bytes(fields.take()?));
-    fields.finish()?;
-    Ok(number)
-}
-
-/// The error for a scope that a document has and that is not there.
-pub(crate) fn missing_scope(name: &str) -> Error {
-    let problem = "it is missing, but a document has this scope";
-    Error::damaged("scopes", name, problem)
+pub(super) fn decode_scope(file: FileSeed, name: &str, bytes: &[u8]) -> Result<ScopeNumber> {
+    let number = unseal(Kind::Scope, file, name.as_bytes(), bytes).and_then(|body| {
+        let mut fields = Fields(body);
+        let number = ScopeNumber(u32::from_le_bytes(fields.take()?));
+        fields.finish()?;
+        Ok(number)
+    });
+    number.map_err(|problem| Error::damaged("scopes", name, problem))
 }
 
 /// Changed sources by their names. `None` stands for a source that is forgotten.

@@ -111,6 +111,7 @@ pub(crate) fn number_of(row: u128) -> DocumentNumber {
 }
 
 /// The name of a sorted set that has rows of type `R`.
+#[derive(Clone, Copy)]
 pub(crate) struct Set<R> {
     number: u8,
     name: &'static str,
@@ -140,7 +141,6 @@ impl<R: SetRow> Set<R> {
         usize::from(self.number).checked_sub(FIXED.len())
     }
 
-    /// The table of its blocks.
     pub(crate) fn table(self) -> &'static BlockTable {
         &TABLES[usize::from(self.number) + 1]
     }
@@ -153,14 +153,6 @@ impl<R: SetRow> Set<R> {
         }
     }
 }
-
-impl<R> Clone for Set<R> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<R> Copy for Set<R> {}
 
 impl<R> fmt::Debug for Set<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,21 +1,22 @@
 //! Shared: what all handles of an open file share: the last commit, the gate that commits go through, the
-//! file.
+//! file, the open snapshots.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::mem;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::cache_limit::CacheLimit;
 use super::meta::Settings;
-use super::pins::{Pins, StoredSnapshot};
 use super::schema::by_row;
 use super::state::{Edit, State};
-use super::statistics::{missing_cache, tables_capacity};
+use super::statistics::{tables_capacity, tables_need};
 use super::turns::Turns;
 use super::view::View;
 use crate::error::{Error, Result};
@@ -93,7 +94,7 @@ impl Shared {
         let open = Arc::new(open);
         let cache = Arc::new(BlockCache::new(limit.own_bytes() as u64));
         let settings = Arc::new(Settings::read(&open.engine.begin_read(0)?, path)?);
-        let view = Arc::new(View::read(&open, settings.clone(), cache.clone())?);
+        let view = Arc::new(View::new(&open, None, settings.clone(), cache.clone())?);
         let shared = Self {
             process: Process::here(),
             is_closed: AtomicBool::new(false),
@@ -167,7 +168,7 @@ impl Shared {
 
     /// Reads the last commit from the file.
     fn load(&self, open: &Arc<OpenFile>) -> Result<View> {
-        View::read(open, self.current_settings(), self.cache.clone())
+        View::new(open, None, self.current_settings(), self.cache.clone())
     }
 
     /// Commits the edit that `change` makes of the last state, and publishes it. `change` also gets the blocks
@@ -217,7 +218,7 @@ impl Shared {
         edit.write(&open.engine)?;
         View::new(
             &open,
-            edit.state,
+            Some(edit.state),
             self.current_settings(),
             self.cache.clone(),
         )
@@ -231,7 +232,7 @@ impl Shared {
         let mut state = view.state().clone();
         change(&mut state);
         let settings = view.settings().clone();
-        let view = View::new(&self.open()?, state, settings, self.cache.clone())?;
+        let view = View::new(&self.open()?, Some(state), settings, self.cache.clone())?;
         self.replace_current(view, 0);
         Ok(())
     }
@@ -400,12 +401,10 @@ impl Shared {
         };
         // Until the file is read, nothing is known of it.
         *current = None;
-        let opened = open
-            .open_again(&self.target, self.limit.page_cache_bytes())
-            .and_then(|again| {
-                *open = Arc::new(again);
-                self.load(open)
-            });
+        let opened = open.open_again(&self.target).and_then(|again| {
+            *open = Arc::new(again);
+            self.load(open)
+        });
         let opened = opened.and_then(|view| match view.state().generation() {
             // New blocks would get the numbers of lost ones, which old snapshots keep in the cache.
             found
@@ -483,15 +482,14 @@ impl Shared {
 
     /// Gives decoded blocks the part of the cache that the directories do not take.
     fn share_cache(&self, state: &State) {
-        let missing = missing_cache(&self.limit, state);
         let left = self.limit.block_bytes(state.directory_bytes());
         self.cache.set_rows_fit(tables_capacity(state) <= left);
         if left.abs_diff(self.cache.capacity()) > left / 64 {
             self.cache.set_capacity(left);
         }
-        if let Some((limit, need)) = missing
-            && !self.has_warned.swap(true, Ordering::Relaxed)
-        {
+        let limit = self.limit.bytes() as u64;
+        let need = tables_need(state);
+        if need > limit && !self.has_warned.swap(true, Ordering::Relaxed) {
             events::tables_do_not_fit(&self.path, limit, need);
         }
     }
@@ -543,7 +541,7 @@ impl Shared {
                 drop(open);
                 Ok(())
             }
-            Err(open) => open.close_under_readers(&self.target, self.limit.page_cache_bytes()),
+            Err(open) => open.close_under_readers(&self.target),
         }
     }
 
@@ -570,7 +568,6 @@ fn target_of(path: &Path) -> Result<PathBuf> {
     fs::canonicalize(path).map_err(Error::io(path))
 }
 
-/// The innermost cause of an error.
 fn innermost(error: &Error) -> String {
     let mut error: &dyn std::error::Error = error;
     while let Some(cause) = error.source() {
@@ -592,4 +589,156 @@ pub(crate) struct Progress {
     pub(crate) failure: Option<Error>,
     /// Whether nothing will be merged any more, since the system gave no thread.
     pub(crate) has_no_thread: bool,
+}
+
+// Pins: the open snapshots, and what they keep the file from using again.
+//
+// The engine uses the space that a commit frees only when nobody reads an earlier commit any more. So the oldest
+// commit that is still read keeps everything that was freed since. The engine does not tell how much that is. It
+// is reckoned from the blocks that commits remove.
+
+/// The open snapshots, and the commits that are still read although there are newer ones.
+#[derive(Default)]
+struct Pins {
+    /// The number of open snapshots.
+    snapshots: Arc<AtomicUsize>,
+    /// The oldest first.
+    pins: Mutex<Vec<Pin>>,
+}
+
+/// A commit that was still read when a newer one came.
+struct Pin {
+    view: Weak<View>,
+    /// When the newer one came.
+    since: Instant,
+    keeps: Keeps,
+}
+
+/// What a commit that is still read keeps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    /// What commits have freed since they had freed this number of bytes.
+    FreedSince(u64),
+    /// A file of this length, which compaction has replaced. Later commits free space of another file.
+    OldFile { number: u64, bytes: u64 },
+}
+
+impl Pin {
+    fn is_read(&self) -> bool {
+        self.view.strong_count() > 0
+    }
+}
+
+impl Pins {
+    /// A snapshot of the commit that `view` gives. It counts before that: whoever finds the view in use is to find
+    /// the snapshot counted.
+    fn snapshot(&self, view: impl FnOnce() -> Result<Arc<View>>) -> Result<StoredSnapshot> {
+        let open = OpenSnapshot::new(&self.snapshots);
+        Ok(StoredSnapshot {
+            view: view()?,
+            _open: open,
+        })
+    }
+
+    /// The number of open snapshots.
+    fn snapshots(&self) -> usize {
+        self.snapshots.load(Ordering::Acquire)
+    }
+
+    /// Notes that a newer commit took the place of `before`. Until now, commits have freed `freed_bytes`.
+    fn note(&self, before: &Arc<View>, freed_bytes: u64) {
+        let mut pins = self.pins.lock();
+        pins.retain(Pin::is_read);
+        // The caller holds it too.
+        if Arc::strong_count(before) > 1 {
+            let keeps = Keeps::FreedSince(freed_bytes);
+            pins.push(Pin {
+                view: Arc::downgrade(before),
+                since: Instant::now(),
+                keeps,
+            });
+        }
+    }
+
+    /// Notes that another file took the place of a file of this length. Those that are noted read the old file.
+    fn file_replaced(&self, bytes: u64) {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        for pin in &mut *self.pins.lock() {
+            if matches!(pin.keeps, Keeps::FreedSince(_)) {
+                pin.keeps = Keeps::OldFile { number, bytes };
+            }
+        }
+    }
+
+    /// Adds the snapshots, and what they keep, to metrics. Until now, commits have freed `freed_bytes`.
+    fn add_to(&self, metrics: &mut Metrics, freed_bytes: u64) {
+        metrics.snapshots = self.snapshots() as u64;
+        let mut before = None;
+        // The oldest of the pins of a file keeps what the others keep too.
+        for pin in self.pins.lock().iter().filter(|pin| pin.is_read()) {
+            metrics
+                .oldest_pin
+                .get_or_insert_with(|| pin.since.elapsed());
+            let is_counted = before.is_some_and(|before| match (before, pin.keeps) {
+                (Keeps::FreedSince(_), Keeps::FreedSince(_)) => true,
+                (before, keeps) => before == keeps,
+            });
+            if !is_counted {
+                metrics.pinned_bytes += match pin.keeps {
+                    Keeps::FreedSince(freed_before) => freed_bytes.saturating_sub(freed_before),
+                    Keeps::OldFile { bytes, .. } => bytes,
+                };
+            }
+            before = Some(pin.keeps);
+        }
+    }
+
+    /// Notes that none of them can read any more.
+    fn forget_all(&self) {
+        self.pins.lock().clear();
+    }
+}
+
+/// A snapshot: what is committed at one moment. It and each clone count as open until they are dropped.
+#[derive(Clone)]
+pub(crate) struct StoredSnapshot {
+    view: Arc<View>,
+    _open: OpenSnapshot,
+}
+
+/// One of the number of open snapshots.
+struct OpenSnapshot(Arc<AtomicUsize>);
+
+impl Clone for OpenSnapshot {
+    fn clone(&self) -> Self {
+        Self::new(&self.0)
+    }
+}
+
+impl OpenSnapshot {
+    fn new(snapshots: &Arc<AtomicUsize>) -> Self {
+        snapshots.fetch_add(1, Ordering::AcqRel);
+        Self(snapshots.clone())
+    }
+}
+
+impl Drop for OpenSnapshot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Deref for StoredSnapshot {
+    type Target = View;
+
+    fn deref(&self) -> &View {
+        &self.view
+    }
+}
+
+impl fmt::Debug for StoredSnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoredSnapshot").finish_non_exhaustive()
+    }
 }

@@ -8,10 +8,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::meta::{Counters, Settings};
+use super::meta::{Counters, FORMAT, SETTINGS, Settings, encode_format, encode_settings};
 use super::names::KnownNames;
-use super::operation::Operation;
-use super::overlays::{Runs, Sets, runs_of};
+use super::operation::{Operation, Runs, Sets, runs_of};
 use super::schema::{DOCUMENTS, Set, SetRow, block_tables, by_row};
 use crate::error::{Error, Result};
 use crate::files::NewFile;
@@ -70,7 +69,6 @@ pub(crate) struct State {
     pub(crate) known: Arc<KnownNames>,
 }
 
-/// Sums of pages of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct LogSums {
     frozen: u64,
@@ -179,15 +177,17 @@ impl State {
         let mut fields = Fields(unseal(Kind::State, file, STATE.as_bytes(), bytes)?);
         let mut state = Self::new(plan);
         state.counters = Counters::decode(&mut fields)?;
-        state.next_block = u64::from_le_bytes(fields.take()?);
-        state.first_page = u64::from_le_bytes(fields.take()?);
-        state.frozen_pages = u64::from_le_bytes(fields.take()?);
-        state.next_page = u64::from_le_bytes(fields.take()?);
-        state.log_sums.frozen = u64::from_le_bytes(fields.take()?);
-        state.log_sums.recent = u64::from_le_bytes(fields.take()?);
-        state.scopes_sum = u64::from_le_bytes(fields.take()?);
-        state.sources_sum = u64::from_le_bytes(fields.take()?);
-        state.source_commits = u64::from_le_bytes(fields.take()?);
+        [
+            state.next_block,
+            state.first_page,
+            state.frozen_pages,
+            state.next_page,
+            state.log_sums.frozen,
+            state.log_sums.recent,
+            state.scopes_sum,
+            state.sources_sum,
+            state.source_commits,
+        ] = decode_numbers(&mut fields)?;
         // The blocks and levels that are made next need numbers too, and so do pages and commits.
         if state.next_block > BlockId::MAX_NUMBER / 2 {
             return Err("its next block has an impossible number");
@@ -218,27 +218,28 @@ pub(crate) struct StateHead {
     pub(crate) counters: Counters,
     /// The pages of the log.
     pub(crate) log: Range<u64>,
-    /// Grows with every transaction that changes documents or sources.
-    pub(crate) transactions: u64,
-    /// Grows with every step of a merge.
-    pub(crate) next_block: u64,
+    /// The first grows with every transaction that changes documents or sources, the second with every step of a merge.
+    pub(crate) age: (u64, u64),
 }
 
-/// The head of a state record.
 pub(crate) fn state_head(file: FileSeed, bytes: &[u8]) -> Result<StateHead, Problem> {
     let mut fields = Fields(unseal(Kind::State, file, STATE.as_bytes(), bytes)?);
     let counters = Counters::decode(&mut fields)?;
+    let [next_block, first_page, _, next_page, .., source_commits] = decode_numbers(&mut fields)?;
+    Ok(StateHead {
+        counters,
+        log: first_page..next_page,
+        age: (next_page.saturating_add(source_commits), next_block),
+    })
+}
+
+/// The numbers behind the counters of a state record.
+fn decode_numbers(fields: &mut Fields<'_>) -> Result<[u64; 9], Problem> {
     let mut numbers = [0; 9];
     for number in &mut numbers {
         *number = u64::from_le_bytes(fields.take()?);
     }
-    let [next_block, first_page, _, next_page, .., source_commits] = numbers;
-    Ok(StateHead {
-        counters,
-        log: first_page..next_page,
-        transactions: next_page.saturating_add(source_commits),
-        next_block,
-    })
+    Ok(numbers)
 }
 
 fn encode_set<R: Row>(set: &SortedSet<R>, bytes: &mut Vec<u8>) {
@@ -287,9 +288,12 @@ fn decode_set(fields: &mut Fields<'_>) -> Result<StoredSet, Problem> {
 /// The tables of blocks of a file, and the rows of the table meta in its first commit.
 pub(crate) fn first_rows(settings: &Settings) -> (&'static [BlockTable], [MetaRow; 3]) {
     let state = State::new(&settings.plan).encode(settings.file);
-    let [format, stored] = settings.rows();
-    let tables = block_tables(settings.plan.tables().len());
-    (tables, [format, stored, (STATE, state)])
+    let meta = [
+        (FORMAT, encode_format(settings.file)),
+        (SETTINGS, encode_settings(settings)),
+        (STATE, state),
+    ];
+    (block_tables(settings.plan.tables().len()), meta)
 }
 
 /// Makes an empty database of a new file that gets the name `path`.
@@ -370,7 +374,6 @@ impl Opening<'_> {
         Ok(levels)
     }
 
-    /// Reads the summaries of a level.
     fn read_level<R: Row>(&self, name: LevelName, stored: &StoredDirectory) -> Result<Level<R>> {
         let mut summaries = Vec::new();
         self.tables.summaries(name, |last, bytes| {
@@ -479,7 +482,6 @@ impl Edit {
         }
     }
 
-    /// The seed of the file.
     pub(crate) fn file(&self) -> FileSeed {
         self.file
     }

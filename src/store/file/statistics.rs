@@ -1,6 +1,5 @@
 //! Statistics: what a database holds, how large it is, and how much memory it would need.
 
-use super::cache_limit::CacheLimit;
 use super::meta::FORMAT_VERSION;
 use super::schema::{POSTINGS, by_row, permuted};
 use super::shared::Shared;
@@ -203,15 +202,8 @@ pub(super) fn tables_capacity(state: &State) -> u64 {
     BlockCache::capacity_for(of_tables(state, SortedSet::segment_bytes))
 }
 
-/// The limit of the cache, and the least one with which the permuted tables fit. `None` if they fit.
-pub(super) fn missing_cache(limit: &CacheLimit, state: &State) -> Option<(u64, u64)> {
-    let limit = limit.bytes() as u64;
-    let need = tables_need(state);
-    (need > limit).then_some((limit, need))
-}
-
 /// The least limit of the cache with which the permuted tables fit, in bytes.
-fn tables_need(state: &State) -> u64 {
+pub(super) fn tables_need(state: &State) -> u64 {
     limit_for(state, of_tables(state, SortedSet::segment_bytes))
 }
 
@@ -223,7 +215,6 @@ fn of_tables(state: &State, bytes: impl Fn(&SortedSet<u64>) -> u64) -> u64 {
         .sum()
 }
 
-/// The bytes of the rows of a set.
 fn row_bytes<R: Row>(set: &SortedSet<R>) -> u64 {
     let (puts, marks) = set.rows();
     (puts + marks) * R::BYTES as u64

@@ -10,7 +10,6 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::DISTANCES;
 use crate::plan::PricedProbeSet;
-use crate::sketch::Sketch;
 use crate::store::blocks::{
     BlockCache, Blocks, DocumentBlock, DocumentRef, Extent, Problem, SetBlocks, extent_of,
 };
@@ -35,40 +34,23 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Reads the last commit of a file.
-    pub(crate) fn read(
+    /// A view of the last commit of a file. `state` is the part of that commit in memory. Without it, it is read.
+    pub(crate) fn new(
         open: &Arc<OpenFile>,
+        state: Option<State>,
         settings: Arc<Settings>,
         cache: Arc<BlockCache>,
     ) -> Result<Self> {
-        let tables = tables_of(open, &settings)?;
-        let state = read_state(&tables, &settings)?;
-        Ok(Self::with_tables(open, tables, state, settings, cache))
-    }
-
-    /// A view of the last commit of a file. `state` is the part of that commit in memory.
-    pub(super) fn new(
-        open: &Arc<OpenFile>,
-        state: State,
-        settings: Arc<Settings>,
-        cache: Arc<BlockCache>,
-    ) -> Result<Self> {
-        let tables = tables_of(open, &settings)?;
-        Ok(Self::with_tables(open, tables, state, settings, cache))
-    }
-
-    fn with_tables(
-        open: &Arc<OpenFile>,
-        tables: Tables,
-        state: State,
-        settings: Arc<Settings>,
-        cache: Arc<BlockCache>,
-    ) -> Self {
-        let tables = Arc::new(tables);
+        let block_tables = block_tables(settings.plan.tables().len());
+        let tables = Arc::new(open.engine.begin_read(block_tables.len())?);
+        let state = match state {
+            Some(state) => state,
+            None => read_state(&tables, &settings)?,
+        };
         let blocks = Blocks::new(tables.clone(), cache, settings.file);
         let is_unmarked =
             (0..state.sets.tables()).all(|table| state.sets[permuted(table)].rows().1 == 0);
-        Self {
+        Ok(Self {
             blocks,
             tables,
             state,
@@ -76,7 +58,7 @@ impl View {
             settings,
             probe_sets: [const { OnceLock::new() }; DISTANCES],
             open: open.clone(),
-        }
+        })
     }
 
     pub(crate) fn state(&self) -> &State {
@@ -96,7 +78,6 @@ impl View {
         &self.probe_sets
     }
 
-    /// The tables of the engine.
     pub(crate) fn tables(&self) -> &Tables {
         &self.tables
     }
@@ -105,49 +86,25 @@ impl View {
         &self.blocks
     }
 
-    /// The file itself.
     pub(crate) fn file(&self) -> &fs::File {
         &self.open.file
     }
 
-    /// A reader of a set.
     pub(crate) fn set<R: SetRow>(&self, set: Set<R>) -> SetReader<'_, R> {
         SetReader::new(&self.state.sets[set], self.blocks.of_table(set.table()))
     }
 
-    /// The blocks of documents.
     pub(crate) fn document_blocks(&self) -> SetBlocks<'_> {
         self.blocks.of_table(DOCUMENTS.table)
     }
 
-    /// The document of a number that a row has. It is an error if the document is not there.
+    /// The document of a number, as [`stored_document`](Self::stored_document).
     pub(crate) fn document(&self, number: DocumentNumber) -> Result<Document> {
         self.stored_document(number, |stored| stored.to_document())
     }
 
-    /// The key of a document.
-    pub(crate) fn key(&self, number: DocumentNumber) -> Result<Vec<u8>> {
-        self.stored_document(number, |stored| Ok(stored.key.to_vec()))
-    }
-
-    /// The sketch of a document.
-    pub(crate) fn sketch(&self, number: DocumentNumber) -> Result<Option<Sketch>> {
-        self.stored_document(number, |stored| stored.sketch())
-    }
-
-    /// As [`document`](Self::document), or `None` if it is not wanted.
-    pub(crate) fn document_if(
-        &self,
-        number: DocumentNumber,
-        is_wanted: impl FnOnce(&DocumentRef<'_>) -> Result<bool, Problem>,
-    ) -> Result<Option<Document>> {
-        self.stored_document(number, |stored| {
-            is_wanted(stored)?.then(|| stored.to_document()).transpose()
-        })
-    }
-
-    /// What `take` makes of a document.
-    fn stored_document<T>(
+    /// What `take` makes of the document of a number that a row has. It is an error if the document is not there.
+    pub(crate) fn stored_document<T>(
         &self,
         number: DocumentNumber,
         take: impl FnOnce(&DocumentRef<'_>) -> Result<T, Problem>,
@@ -189,15 +146,15 @@ impl View {
     }
 }
 
-/// The tables of the last commit.
-fn tables_of(open: &OpenFile, settings: &Settings) -> Result<Tables> {
-    let tables = settings.plan.tables().len();
-    open.engine.begin_read(block_tables(tables).len())
-}
-
 /// The error for a damaged document: `map_err(damaged_document(number))`.
 pub(crate) fn damaged_document(number: DocumentNumber) -> impl Fn(Problem) -> Error {
     move |problem| Error::damaged("documents", &number.0, problem)
+}
+
+/// The document that is stored here.
+pub(crate) fn decoded(stored: &DocumentRef<'_>) -> Result<Document> {
+    let number = DocumentNumber(stored.number);
+    stored.to_document().map_err(damaged_document(number))
 }
 
 /// The documents of a block that are not dead.

@@ -37,7 +37,6 @@ const LEAST_FREEZING_PART: usize = 4;
 
 /// Merges are behind once what is recent is this multiple of its limit. Then others begin to wait.
 const BEHIND: f64 = 1.0;
-/// The most cores that merge.
 const MOST_CORES: usize = 4;
 
 /// What is merged into the level below it.

@@ -22,7 +22,7 @@ use crate::store::sorted_set::{Level, Life, Position, Run, SetLevel, merge_onto,
 
 /// Makes a change of a set part of an edit. The change is read and packed already. The edit is of the state that it
 /// was made for, or of a later one with the same levels.
-pub(super) type Apply = Box<dyn FnOnce(&mut Edit, &Blocks) -> Result<()> + Send>;
+pub(crate) type Apply = Box<dyn FnOnce(&mut Edit, &Blocks) -> Result<()> + Send>;
 
 /// A step of a set, read and packed.
 pub(super) struct Prepared {

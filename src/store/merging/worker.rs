@@ -131,10 +131,11 @@ impl Merger {
         let is_certain = shared.ensure_certain().is_ok();
         let progress = &mut shared.progress.lock();
         if is_certain {
-            let waits =
-                |progress: &mut Progress| !progress.stop && progress.reopenings == reopenings;
-            let changed = &shared.changed;
-            changed.wait_while_for(progress, waits, PAUSE_AFTER_FAILURE);
+            shared.changed.wait_while_for(
+                progress,
+                |progress| !progress.stop && progress.reopenings == reopenings,
+                PAUSE_AFTER_FAILURE,
+            );
         } else {
             // Nothing is committed until the file is opened again.
             shared
@@ -224,7 +225,6 @@ impl Merger {
         }))
     }
 
-    /// Does one step of each task.
     fn step(&self, view: Arc<View>, tasks: &[(AnySet, Source)]) -> Result<()> {
         let watch = Watch::begin(Operation::MergeStep, &self.shared.path);
         let ((rows, bytes), took) = watch.end(self.rows_and_bytes_of_step(view, tasks))?;

@@ -1,6 +1,5 @@
 //! Salvage: the documents that a damaged file still has, in a new file.
 
-mod basis;
 mod report;
 mod salvage;
 

@@ -40,7 +40,8 @@ fn a_waiting_block_that_has_changed_is_not_committed_and_the_database_goes_on() 
     )?;
     put_all(&store, 0..100)?.commit()?;
     let writer = put_all(&store, 100..200)?;
-    writer.written.documents.damage_waiting();
+    let waiting = writer.written.documents.spilled.last();
+    waiting.expect("a block waits").bytes.damage();
     let refused = writer.commit();
     assert!(
         matches!(refused, Err(Error::SpillFile { .. })),

@@ -1,4 +1,9 @@
-//! Expire: removes all documents that meet some conditions, step by step, or lists them.
+//! Expiry: removes all documents that meet some conditions, by time and by scope, step by step, or lists them.
+//!
+//! Selection: which documents are to go, and which blocks may have some of them. By time, the extents of the directory
+//! tell which blocks may have older documents. By scope, the postings list the documents that have a fingerprint. To go
+//! through all postings costs a fraction of what it costs to go through all documents. For documents without a
+//! fingerprint, the extents tell which blocks may have some.
 //!
 //! Batch: many documents that are to go, gathered from a snapshot. For each, it is known whether another
 //! document may have its fingerprint. That takes one look at the postings for each fingerprint. In the order of
@@ -8,27 +13,237 @@
 //! write, from the last commit. In its transaction it is only compared with what was committed in the meantime.
 //! So other writers wait for little more than the commit.
 
-use std::collections::HashSet;
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::selection::{Conditions, SelectedBlock, Selection, scope_name};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::metrics::Count;
 use crate::planted::planted;
-use crate::store::blocks::{BlockId, Blocks, DocumentRef, FileSeed};
+use crate::store::blocks::{
+    BlockId, Blocks, DocumentBlock, DocumentRef, Extent, FileSeed, Lists, scope_bit,
+};
 use crate::store::file::{
     Change, Counters, DEAD, DOCUMENTS, Edit, Operation, POSTINGS, Runs, Shared, Turn, View,
-    all_listed, damaged_document, fingerprint_of, missing_scope, number_of, runs_of,
+    all_listed, damaged_document, decoded, fingerprint_of, number_of, runs_of, scope_of,
 };
 use crate::store::merging::wait_for_merges;
 use crate::store::numbers::{DocumentNumber, ReadScopes, ScopeNumber};
 use crate::store::read::Reader;
-use crate::store::sorted_set::{Marks, Searched, read_ranges};
-use crate::store::write::Transaction;
+use crate::store::sorted_set::{Marks, Position, Searched, SetLevel, read_ranges};
+
+/// Which documents are to go: those that meet all conditions that are given.
+#[derive(Clone, Debug)]
+pub(crate) struct Conditions {
+    /// Only documents seen before this time.
+    pub(crate) before: Option<i64>,
+    /// Only documents of these scopes.
+    pub(crate) scopes: Option<BTreeSet<String>>,
+}
+
+/// The most documents whose numbers are kept. With more, all blocks are looked at.
+const MOST_LISTED: usize = 4 << 20;
+
+/// The documents of a file that are to go.
+struct Selection<'a> {
+    conditions: &'a Conditions,
+    /// The bits of the scopes, as extents have them.
+    bits: u64,
+    /// The numbers of the documents that the postings list under the scopes, in order. `None` if all blocks
+    /// are to be looked at.
+    listed: Option<Vec<u64>>,
+    /// Numbers that no document of the scopes without a fingerprint has, as was found last.
+    all_posted: Cell<Range<u64>>,
+    /// Documents from this number on came later, and stay.
+    end: u64,
+}
+
+/// A block that may have documents to go.
+struct SelectedBlock {
+    id: BlockId,
+    /// The number of its last document.
+    high: u64,
+    block: Arc<DocumentBlock>,
+    /// The numbers of those of its documents that are dead.
+    dead: Vec<u64>,
+}
+
+impl<'a> Selection<'a> {
+    /// The documents of `view` that meet the conditions.
+    fn new(view: &View, conditions: &'a Conditions) -> Result<Self> {
+        let mut selection = Self {
+            conditions,
+            bits: 0,
+            listed: None,
+            all_posted: Cell::default(),
+            end: view.state().counters.next_document,
+        };
+        let Some(scopes) = &conditions.scopes else {
+            return Ok(selection);
+        };
+        for scope in scopes {
+            selection.bits |= scope_bit(scope);
+        }
+        let postings = &view.state().sets[POSTINGS];
+        let mut blocks = 0;
+        for SetLevel { level, .. } in &postings.levels {
+            blocks += level.blocks();
+        }
+        let documents = &view.state().documents;
+        // A block of postings costs about as much as a block of documents.
+        if blocks < documents.most_wanted(|extent| selection.may_be_older(extent)) {
+            selection.listed = listed(view, scopes)?;
+        }
+        Ok(selection)
+    }
+
+    /// Whether a block with this extent may have documents that are seen early enough.
+    fn may_be_older(&self, extent: &Extent) -> bool {
+        match self.conditions.before {
+            Some(before) => extent.least_seen < before,
+            None => true,
+        }
+    }
+
+    /// The documents of a block that are to go.
+    fn documents_of<'b>(&self, block: &'b SelectedBlock) -> Result<Vec<DocumentRef<'b>>> {
+        let Conditions { before, scopes } = self.conditions;
+        let mut taken = Vec::new();
+        for document in block.block.documents() {
+            let late = i64::from(planted("an expiry is late by a second"));
+            if document.number >= self.end
+                || before.is_some_and(|before| document.seen >= before - late)
+                || block.dead.binary_search(&document.number).is_ok()
+            {
+                continue;
+            }
+            if let Some(scopes) = scopes
+                && !scopes.contains(scope_name(&document)?)
+            {
+                continue;
+            }
+            taken.push(document);
+        }
+        Ok(taken)
+    }
+
+    /// The first block that may have documents to go, with numbers from `from` on.
+    fn next_block(&self, view: &View, from: u64) -> Result<Option<SelectedBlock>> {
+        let Some(position) = self.next_position(view, from)? else {
+            return Ok(None);
+        };
+        let blocks = view.document_blocks();
+        let Some(entry) = view.state().documents.entry(position, blocks)? else {
+            return Ok(None);
+        };
+        let block = blocks.documents_once(entry)?;
+        let first = block.documents().next().map_or(0, |first| first.number);
+        Ok(Some(SelectedBlock {
+            id: entry.id,
+            high: entry.high,
+            block,
+            dead: view.set(DEAD).rows(&(first..=entry.high))?,
+        }))
+    }
+
+    /// The number from which on to look for the block after another one. `None` if there is none.
+    fn after(&self, block: &SelectedBlock) -> Option<u64> {
+        let next = block.high + 1;
+        (next < self.end).then_some(next)
+    }
+
+    fn next_position(&self, view: &View, from: u64) -> Result<Option<Position>> {
+        let documents = &view.state().documents;
+        let blocks = view.document_blocks();
+        let mut position = documents.find(from, blocks)?;
+        loop {
+            position = match &self.listed {
+                Some(listed) => {
+                    let before = documents.entry_before(position, blocks)?;
+                    let low = before.map_or(from, |entry| from.max(entry.high + 1));
+                    let next = listed.partition_point(|&number| number < low);
+                    let by_number = match listed.get(next) {
+                        Some(&number) => documents.find(number, blocks)?,
+                        None => documents.end(),
+                    };
+                    by_number.min(self.next_unposted(view, position, low)?)
+                }
+                None => {
+                    documents.next_wanted(position, |extent| self.may_be_older(extent), blocks)?
+                }
+            };
+            match documents.extent(position, blocks)? {
+                None => return Ok(None),
+                Some(extent) if self.may_be_older(&extent) => return Ok(Some(position)),
+                Some(_) => position = documents.after(position, 1),
+            }
+        }
+    }
+
+    /// The first block from a position on that may have documents of the scopes without a fingerprint. Documents from
+    /// there on have numbers from `low` on.
+    ///
+    /// Where there are few of them, or none, the whole directory would be gone through for each block.
+    fn next_unposted(&self, view: &View, position: Position, low: u64) -> Result<Position> {
+        let documents = &view.state().documents;
+        let blocks = view.document_blocks();
+        let mut known = self.all_posted.take();
+        if !known.contains(&low) {
+            let has_unposted = |extent: &Extent| extent.unposted & self.bits != 0;
+            let found = documents.next_wanted(position, has_unposted, blocks)?;
+            let before = documents.entry_before(found, blocks)?;
+            let end = match before {
+                _ if found == documents.end() => u64::MAX,
+                Some(before) => before.high + 1,
+                None => 0,
+            };
+            known = low..end;
+        }
+        let end = known.end;
+        self.all_posted.set(known);
+        Ok(position.max(documents.find(end, blocks)?))
+    }
+}
+
+fn scope_name<'d>(document: &'d DocumentRef<'_>) -> Result<&'d str> {
+    document
+        .scope()
+        .map_err(damaged_document(DocumentNumber(document.number)))
+}
+
+/// The numbers of the documents that the postings list under some scopes, and perhaps of some that are dead.
+/// `None` if they are too many.
+fn listed(view: &View, scopes: &BTreeSet<String>) -> Result<Option<Vec<u64>>> {
+    let mut wanted = BTreeSet::new();
+    for scope in scopes {
+        if scope.is_empty() {
+            wanted.insert(ScopeNumber::EMPTY);
+        } else {
+            wanted.extend(view.scope_number(scope)?);
+        }
+    }
+    let postings = view.set(POSTINGS);
+    let mut numbers = Vec::new();
+    let mut rows = Lists::default();
+    for range in postings.parts()? {
+        postings.puts(&range, &mut rows)?;
+        for &row in &rows.puts {
+            if wanted.contains(&scope_of(row)) {
+                numbers.push(number_of(row).0);
+            }
+        }
+        if numbers.len() > MOST_LISTED {
+            return Ok(None);
+        }
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    Ok(Some(numbers))
+}
 
 /// Called with the number of documents that are removed so far. The expiry ends at its error.
 pub(crate) type Removed<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
@@ -53,9 +268,7 @@ pub(crate) fn list_expired(view: &View, conditions: &Conditions, each: ToExpire<
         && let Some(block) = selection.next_block(view, from)?
     {
         for document in selection.documents_of(&block)? {
-            let number = DocumentNumber(document.number);
-            let document = document.to_document();
-            each(document.map_err(damaged_document(number))?)?;
+            each(decoded(&document)?)?;
         }
         next = selection.after(&block);
     }
@@ -147,9 +360,10 @@ impl Expirer<'_> {
             if step.operations.is_empty() {
                 return Ok(step.left_out);
             }
-            let writer = Transaction::new(Turn::wait(self.shared)?)?;
+            let turn = Turn::wait(self.shared)?;
+            turn.ensure_certain()?;
             let begun = Instant::now();
-            if !step.is_right_for(&writer.committed())? {
+            if !step.is_right_for(&*turn.view()?)? {
                 if tries < MOST_TRIES {
                     continue;
                 }
@@ -157,7 +371,9 @@ impl Expirer<'_> {
             }
             let removed = step.removed;
             let left_out = step.left_out;
-            match writer.commit_change(|edit, blocks| step.apply(edit, blocks)) {
+            let committed = turn.commit_transaction(|edit, blocks| step.apply(edit, blocks));
+            drop(turn);
+            match committed {
                 Ok(()) => {}
                 Err(NotApplied::Moved) => continue,
                 Err(NotApplied::Failed(error)) => return Err(error),
@@ -185,44 +401,29 @@ const MOST_DOCUMENTS: usize = 1 << 19;
 /// A fingerprint with more rows than this in a part of a level, with neighbours, is taken to be shared.
 const FEW_ROWS: usize = 256;
 
-/// A document that is to go.
-#[derive(Clone, Copy, Debug)]
-struct Expired {
-    number: u64,
-    key_hash: u64,
-    fingerprint: Option<Fingerprint>,
-    scope: ScopeNumber,
-    /// Whether another document may have had its fingerprint when the batch was gathered.
-    is_shared: bool,
+/// The removal of a document that is to go. It says that the fingerprint goes with it, unless another document may
+/// have had it when the batch was gathered.
+fn removal_of(view: &View, document: &DocumentRef<'_>) -> Result<Operation> {
+    Ok(Operation {
+        change: Change::Remove {
+            fingerprint_gone: document.fingerprint.is_some(),
+            unstored: false,
+        },
+        number: DocumentNumber(document.number),
+        key_hash: view.settings().key_hash(document.key),
+        fingerprint: document.fingerprint,
+        scope: Reader::new(view).scope_number_of(scope_name(document)?)?,
+    })
 }
 
-impl Expired {
-    fn new(view: &View, document: &DocumentRef<'_>) -> Result<Self> {
-        let name = scope_name(document)?;
-        let scope = match name {
-            "" => Some(ScopeNumber::EMPTY),
-            name => view.scope_number(name)?,
-        };
-        let Some(scope) = scope else {
-            return Err(missing_scope(name));
-        };
-        Ok(Self {
-            number: document.number,
-            key_hash: view.settings().key_hash(document.key),
-            fingerprint: document.fingerprint,
-            scope,
-            is_shared: false,
-        })
+/// Says whether the fingerprint goes with a removed document.
+fn set_fingerprint_gone(removal: &mut Operation, is_gone: bool) {
+    if let Change::Remove {
+        fingerprint_gone, ..
+    } = &mut removal.change
+    {
+        *fingerprint_gone = is_gone;
     }
-}
-
-/// Which of the documents of a block that are to go are together.
-#[derive(Debug, PartialEq)]
-enum Share {
-    /// All of them. The block has this number of documents, dead or not.
-    All { of_block: usize },
-    /// Some of them, since they are too many for one step.
-    Part,
 }
 
 /// The documents of one block that are to go.
@@ -231,7 +432,9 @@ struct ExpiredBlock {
     id: BlockId,
     /// The number of the last document of the block.
     high: u64,
-    share: Share,
+    /// The number of its documents, dead or not. `None` if those that are to go are too many for one step, and these are
+    /// some of them.
+    of_block: Option<usize>,
     /// The number of operations that its step needs for it, at most.
     max_operations: usize,
     /// The indexes of those that are to go, among those of the batch.
@@ -243,7 +446,7 @@ struct Batch {
     /// The file that they are in. A compaction makes another one, whose blocks have other places, and from which what
     /// was removed is gone.
     file: FileSeed,
-    expired: Vec<Expired>,
+    expired: Vec<Operation>,
     /// In order.
     blocks: Vec<ExpiredBlock>,
     /// The next batch begins at this number. `None` if there is none.
@@ -286,17 +489,17 @@ impl Batch {
     ) -> Result<()> {
         let begin = self.expired.len();
         for document in selection.documents_of(block)? {
-            self.expired.push(Expired::new(view, &document)?);
+            self.expired.push(removal_of(view, &document)?);
         }
         let expired = begin..self.expired.len();
         if expired.len() <= most {
             // A block that goes as a whole needs an operation for each of its dead documents too.
-            let all = block.len();
+            let all = block.block.len();
             let is_whole = expired.len() + block.dead.len() == all;
             self.blocks.push(ExpiredBlock {
                 id: block.id,
                 high: block.high,
-                share: Share::All { of_block: all },
+                of_block: Some(all),
                 max_operations: if is_whole { all } else { expired.len() },
                 expired,
             });
@@ -307,7 +510,7 @@ impl Batch {
             self.blocks.push(ExpiredBlock {
                 id: block.id,
                 high: block.high,
-                share: Share::Part,
+                of_block: None,
                 max_operations: part.len(),
                 expired: part,
             });
@@ -337,14 +540,17 @@ impl Batch {
             },
             |range: &Searched<u128, (Fingerprint, usize)>, puts: &[u128], _: &[u128]| {
                 let (fingerprint, index) = range.of;
-                let document = &mut expired[index];
-                document.is_shared |= puts.iter().any(|&row| {
-                    fingerprint_of(row) == fingerprint && number_of(row).0 != document.number
+                let removal = &mut expired[index];
+                let is_shared = puts.iter().any(|&row| {
+                    fingerprint_of(row) == fingerprint && number_of(row) != removal.number
                 });
+                if is_shared {
+                    set_fingerprint_gone(removal, false);
+                }
             },
         )?;
         for (_, index) in read.too_long {
-            expired[index].is_shared = true;
+            set_fingerprint_gone(&mut expired[index], false);
         }
         Ok(())
     }
@@ -502,20 +708,11 @@ impl From<Error> for NotApplied {
     }
 }
 
-/// A document that a step removes.
-struct RemovedDocument {
-    document: Expired,
-    /// Whether its block is taken out as a whole.
-    is_cut: bool,
-    /// Whether the last document of its fingerprint goes with it.
-    fingerprint_gone: bool,
-}
-
 /// The documents that a step removes, as far as they are known.
 struct Removal<'a> {
     view: &'a View,
     batch: &'a Batch,
-    documents: Vec<RemovedDocument>,
+    documents: Vec<Operation>,
     /// The dead documents of blocks that are taken out as a whole.
     forgotten: Vec<u64>,
     left_out: Option<u64>,
@@ -525,7 +722,6 @@ struct Removal<'a> {
 
 /// Where a block is among the others.
 struct BlockPlace {
-    /// The block before it.
     before: Option<BlockId>,
     /// The least number that a document of it may have.
     low: u64,
@@ -539,27 +735,24 @@ impl Removal<'_> {
             return Ok(());
         };
         let Some(place) = self.place_of(block)? else {
-            self.left_out.get_or_insert(first.number);
+            self.left_out.get_or_insert(first.number.0);
             return Ok(());
         };
         let dead = self.view.set(DEAD).rows(&(place.low..=block.high))?;
         let begin = self.documents.len();
-        for &document in expired {
-            if dead.binary_search(&document.number).is_err() {
-                self.documents.push(RemovedDocument {
-                    document,
-                    is_cut: false,
-                    fingerprint_gone: false,
-                });
+        for removal in expired {
+            if dead.binary_search(&removal.number.0).is_err() {
+                self.documents.push(*removal);
             }
         }
         let live = &mut self.documents[begin..];
-        let of_block = live.len() + dead.len();
-        let is_whole = !live.is_empty() && block.share == Share::All { of_block };
+        let is_whole = !live.is_empty() && block.of_block == Some(live.len() + dead.len());
         // The dead documents of whole blocks are forgotten.
         if is_whole && cut(&mut self.cuts, block, place.before) {
-            for removed in live {
-                removed.is_cut = true;
+            for removal in live {
+                if let Change::Remove { unstored, .. } = &mut removal.change {
+                    *unstored = true;
+                }
             }
             self.forgotten.extend(dead);
         }
@@ -588,14 +781,20 @@ impl Removal<'_> {
     /// Finds the documents with which the last document of their fingerprint goes.
     fn find_last_of_fingerprints(&mut self, newcomers: &Newcomers) -> Result<()> {
         let mut shared: Vec<(Fingerprint, usize)> = Vec::new();
-        for (index, removed) in self.documents.iter_mut().enumerate() {
-            let Some(fingerprint) = removed.document.fingerprint else {
+        for (index, removal) in self.documents.iter_mut().enumerate() {
+            let Some(fingerprint) = removal.fingerprint else {
                 continue;
             };
-            if removed.document.is_shared || newcomers.fingerprints.contains(&fingerprint) {
+            let is_alone = matches!(
+                removal.change,
+                Change::Remove {
+                    fingerprint_gone: true,
+                    ..
+                }
+            );
+            if !is_alone || newcomers.fingerprints.contains(&fingerprint) {
+                set_fingerprint_gone(removal, false);
                 shared.push((fingerprint, index));
-            } else {
-                removed.fingerprint_gone = true;
             }
         }
         shared.sort_unstable();
@@ -613,7 +812,7 @@ impl Removal<'_> {
                 if let Some(&(_, last)) = group.last()
                     && group.len() as u64 >= total
                 {
-                    self.documents[last].fingerprint_gone = true;
+                    set_fingerprint_gone(&mut self.documents[last], true);
                 }
             }
         }
@@ -621,15 +820,14 @@ impl Removal<'_> {
     }
 
     fn into_step(self) -> Step {
-        let mut operations = Vec::with_capacity(self.forgotten.len() + self.documents.len());
-        for number in self.forgotten {
-            operations.push(Operation::forget(DocumentNumber(number)));
-        }
-        let mut fingerprints = Vec::with_capacity(self.documents.len());
-        for removed in &self.documents {
-            operations.push(removed.operation());
-            fingerprints.extend(removed.document.fingerprint);
-        }
+        let forgotten = self.forgotten.into_iter();
+        let mut operations: Vec<Operation> = forgotten
+            .map(|number| Operation::forget(DocumentNumber(number)))
+            .collect();
+        operations.extend(&self.documents);
+        let removals = self.documents.iter();
+        let mut fingerprints: Vec<Fingerprint> =
+            removals.filter_map(|removal| removal.fingerprint).collect();
         fingerprints.sort_unstable();
         let state = self.view.state();
         Step {
@@ -643,21 +841,6 @@ impl Removal<'_> {
             too_short: (self.documents.len() - fingerprints.len()) as u64,
             fingerprints,
             left_out: self.left_out,
-        }
-    }
-}
-
-impl RemovedDocument {
-    fn operation(&self) -> Operation {
-        Operation {
-            change: Change::Remove {
-                fingerprint_gone: self.fingerprint_gone,
-                unstored: self.is_cut,
-            },
-            number: DocumentNumber(self.document.number),
-            key_hash: self.document.key_hash,
-            fingerprint: self.document.fingerprint,
-            scope: self.document.scope,
         }
     }
 }
