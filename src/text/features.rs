@@ -8,7 +8,6 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::minwise::SHINGLE_SEED;
 use super::scheme::Scheme;
-use super::simhash::Tie;
 use super::unicode::{is_unspaced, tokens};
 use super::{minwise, simhash};
 use crate::error::{Error, Result};
@@ -69,7 +68,7 @@ impl Features {
             Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => {
                 minwise::fingerprint(&self.hashes, seed)
             }
-            Scheme::Simhash1 | Scheme::External => simhash::fingerprint(self.weighted(), Tie::Zero),
+            Scheme::Simhash1 | Scheme::External => simhash::fingerprint(self.weighted()),
             Scheme::Simhash2 => simhash::sparse_fingerprint(&self.distinct(), seed),
         }
     }
@@ -356,7 +355,7 @@ impl Weighted {
             Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => {
                 minwise::fingerprint(&self.units(seed), seed)
             }
-            Scheme::Simhash1 | Scheme::External => simhash::fingerprint(self.iter(), Tie::Zero),
+            Scheme::Simhash1 | Scheme::External => simhash::fingerprint(self.iter()),
             Scheme::Simhash2 => simhash::sparse_fingerprint(&self.iter(), seed),
         }
     }
