@@ -221,7 +221,7 @@ impl<'a> Tokenizer<'a> {
                     self.at += 1;
                     tag.self_closing = self.page.get(self.at) == Some(&b'>');
                 }
-                byte if is_space(byte) => self.at += 1,
+                byte if byte.is_ascii_whitespace() => self.at += 1,
                 _ => {
                     let name = self.attribute_name();
                     let value = self.attribute_value();
@@ -334,7 +334,7 @@ impl<'a> Tokenizer<'a> {
                     has_number = true;
                     at += 1;
                 }
-                byte if is_space(byte) => at += 1,
+                byte if byte.is_ascii_whitespace() => at += 1,
                 _ => break,
             }
         }
@@ -457,7 +457,7 @@ impl<'a> Tokenizer<'a> {
             _ => {
                 let len = rest
                     .iter()
-                    .position(|&byte| byte == b'>' || is_space(byte))
+                    .position(|&byte| byte == b'>' || byte.is_ascii_whitespace())
                     .unwrap_or(rest.len());
                 self.at += len;
                 &rest[..len]
@@ -466,7 +466,7 @@ impl<'a> Tokenizer<'a> {
     }
 
     fn pass_over_space(&mut self) {
-        while self.page.get(self.at).is_some_and(|&byte| is_space(byte)) {
+        while self.page.get(self.at).is_some_and(u8::is_ascii_whitespace) {
             self.at += 1;
         }
     }
@@ -868,15 +868,10 @@ fn decoded(value: &[u8]) -> Cow<'_, [u8]> {
 
 /// Whether there is only white space.
 pub(super) fn is_blank(text: &[u8]) -> bool {
-    text.iter().all(|&byte| is_space(byte))
+    text.trim_ascii_start().is_empty()
 }
 
 /// Whether a byte ends the name of a tag or of an attribute.
 fn ends_name(byte: u8) -> bool {
-    matches!(byte, b'/' | b'>') || is_space(byte)
-}
-
-/// Whether a byte parts what is within a tag.
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\n' | b'\t' | b'\r' | 0x0C)
+    matches!(byte, b'/' | b'>') || byte.is_ascii_whitespace()
 }
