@@ -7,11 +7,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use std::{mem, thread};
 
-use super::fingerprinting::Fingerprinting;
 use super::ingestion::{Event, Ingested, Resumed, Settings};
 use super::input::{Position, Raw, RawContent};
 use super::options::ReadOptions;
-use super::record::{Documents, OnText, Record, keys_of};
+use super::record::{Documents, Fingerprinting, OnText, Record, keys_of};
 use super::records::Records;
 use super::rejected::{Reason, Rejected};
 use super::resuming::Sources;

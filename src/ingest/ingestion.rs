@@ -7,8 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use super::batches::{Batches, LOOK};
-use super::fingerprinting::Fingerprinting;
-use super::record::OnText;
+use super::record::{Fingerprinting, OnText};
 use super::records::Records;
 use super::rejected::Rejected;
 use super::resuming::{Reread, Sources};
@@ -61,8 +60,6 @@ pub struct Ingest<'d> {
     database: &'d Database,
     settings: Settings,
     reread: Reread,
-    /// Whether an input is known again of which every record was rejected.
-    knows_rejected: bool,
     scheme: Option<Scheme>,
     on_text: Option<OnText>,
 }
@@ -80,7 +77,6 @@ impl<'d> Ingest<'d> {
                 stop: Stop::default(),
             },
             reread: Reread::default(),
-            knows_rejected: false,
             scheme: None,
             on_text: None,
         }
@@ -146,12 +142,6 @@ impl<'d> Ingest<'d> {
     #[must_use]
     pub fn reread(mut self, reread: Reread) -> Self {
         self.reread = reread;
-        self
-    }
-
-    /// An input is known again even if every record of it was rejected. Otherwise such an input counts as not read.
-    pub(crate) fn knows_rejected(mut self) -> Self {
-        self.knows_rejected = true;
         self
     }
 
@@ -226,7 +216,6 @@ impl<'d> Ingest<'d> {
             self.database,
             &mut records,
             self.reread,
-            self.knows_rejected,
             self.settings.asks && self.settings.policy.counts(),
         )?;
         let unit = records.options().unit;

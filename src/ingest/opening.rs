@@ -14,7 +14,7 @@ use super::format::{Cut, InputFormat, detect};
 use super::input::{Behind, RawContent};
 use super::options::ReadOptions;
 use super::stored_bytes::{Progress, Stored};
-use super::unpacked::{Packing, Unpacked};
+use super::unpacked::{Packing, Unpacked, is_of_content};
 use super::unreadable::{kind_of, kind_of_old_lines, kind_of_wide_lines};
 use super::warc;
 use crate::error::{Error, Result, path_name};
@@ -92,14 +92,9 @@ fn reason_of(line: Option<u64>, source: &io::Error) -> String {
 /// What stands for a record where an input cannot be read further, at `line`. If the reason is in its content, it
 /// would fail again as long as that is the same.
 pub(super) fn failed(line: Option<u64>, source: &io::Error) -> RawContent {
-    use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
-    let is_of_content = matches!(
-        source.kind(),
-        InvalidData | InvalidInput | Other | UnexpectedEof
-    );
     RawContent::Failed {
         reason: reason_of(line, source),
-        is_lasting: is_of_content && source.raw_os_error().is_none(),
+        is_lasting: is_of_content(source) && source.raw_os_error().is_none(),
     }
 }
 

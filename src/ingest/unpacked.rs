@@ -459,25 +459,25 @@ impl Unpacked {
     }
 
     fn fail(&mut self, error: &io::Error, reason: String, at: u64) -> io::Error {
-        let is_damage = self.is_packed() && is_damage(error) && !self.part.cannot_be_had();
         let failure = Failure {
             kind: error.kind(),
             reason,
             at,
-            is_damage,
+            is_damage: self.is_damage(error),
         };
         let error = failure.to_error();
         self.failed = Some(failure);
         error
     }
 
+    /// Whether an error of reading says that packed data are not as they should be.
+    fn is_damage(&self, error: &io::Error) -> bool {
+        self.is_packed() && is_of_content(error) && !self.part.cannot_be_had()
+    }
+
     /// Why a part cannot be read further.
     fn reason_of(&self, error: &io::Error, begins: u64) -> String {
-        if !self.is_packed()
-            || self.packing.is_of_rows()
-            || !is_damage(error)
-            || self.part.cannot_be_had()
-        {
+        if !self.is_damage(error) {
             return error.to_string();
         }
         let what = match error.kind() {
@@ -510,8 +510,8 @@ impl Unpacked {
     }
 }
 
-/// Whether the error of a decoder says that packed data are not as they should be.
-fn is_damage(error: &io::Error) -> bool {
+/// Whether the reason of an error may be in the content, as with the errors of decoders.
+pub(super) fn is_of_content(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
     matches!(
         error.kind(),
@@ -565,20 +565,18 @@ fn is_skippable_frame(bytes: &[u8]) -> bool {
     matches!(bytes, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
 }
 
-/// What may stand between parts, and between the records of an archive: zeros, with which tapes fill up the end, and
-/// line ends and spaces.
-pub(super) fn is_padding(byte: u8) -> bool {
-    byte == 0 || byte.is_ascii_whitespace()
+/// What is behind the bytes that may stand between parts, and between the records of an archive: zeros, with which tapes
+/// fill up the end, and line ends and spaces.
+pub(super) fn without_padding(bytes: &[u8]) -> &[u8] {
+    let mut each = bytes.iter();
+    let padding = each.position(|&byte| byte != 0 && !byte.is_ascii_whitespace());
+    &bytes[padding.unwrap_or(bytes.len())..]
 }
 
 /// Whether a web archive begins here, perhaps behind what archives have between records.
 pub(super) fn begins_archive(beginning: &[u8]) -> bool {
     let beginning = beginning.strip_prefix(UTF_8_MARK).unwrap_or(beginning);
-    let mut rest = beginning
-        .iter()
-        .copied()
-        .skip_while(|&byte| is_padding(byte));
-    b"WARC/".iter().all(|&byte| rest.next() == Some(byte))
+    without_padding(beginning).starts_with(b"WARC/")
 }
 
 impl Part {
@@ -593,26 +591,27 @@ impl Part {
         }
     }
 
+    fn stored(&self) -> Option<&StoredBytes> {
+        match self {
+            Self::Plain(stored) | Self::Between(stored) => Some(stored),
+            Self::Gzip(decoder) => Some(decoder.get_ref()),
+            Self::Zstd(frame) => Some(frame.stored()),
+            Self::Rows(..) | Self::Taken => None,
+        }
+    }
+
     /// The number of stored bytes that were used.
     fn stored_offset(&self) -> u64 {
         match self {
-            Self::Plain(stored) | Self::Between(stored) => stored.at,
-            Self::Gzip(decoder) => decoder.get_ref().at,
-            Self::Zstd(frame) => frame.stored().at,
             Self::Rows(_, length) => *length,
-            Self::Taken => 0,
+            part => part.stored().map_or(0, |stored| stored.at),
         }
     }
 
     /// Whether the stored bytes themselves cannot be read further.
     fn cannot_be_had(&self) -> bool {
-        match self {
-            Self::Plain(stored) | Self::Between(stored) => stored.has_failed,
-            Self::Gzip(decoder) => decoder.get_ref().has_failed,
-            Self::Zstd(frame) => frame.stored().has_failed,
-            Self::Rows(..) => true,
-            Self::Taken => false,
-        }
+        let is_of_rows = matches!(self, Self::Rows(..));
+        is_of_rows || self.stored().is_some_and(|stored| stored.has_failed)
     }
 
     /// Ends a part, so that another one can follow. What was not read of it is left out.
@@ -773,10 +772,7 @@ fn pass_over_padding(stored: &mut StoredBytes, dictionary: &mut Vec<u8>) -> io::
     loop {
         let at = stored.at;
         let beginning = stored.peek(8)?;
-        let padding = beginning
-            .iter()
-            .take_while(|&&byte| is_padding(byte))
-            .count();
+        let padding = beginning.len() - without_padding(beginning).len();
         if padding > 0 {
             stored.consume(padding);
         } else if is_skippable_frame(beginning) {

@@ -14,7 +14,7 @@ use std::io::{self, BufRead as _, Write};
 
 use super::input::RawContent;
 use super::rejected::Offset;
-use super::unpacked::{FirstRecords, Unpacked, is_padding};
+use super::unpacked::{FirstRecords, Unpacked, without_padding};
 use super::warc_page::WarcPage;
 
 /// The most bytes of a header. Those of records have some hundred.
@@ -352,7 +352,7 @@ pub(super) fn copy_record(
 
 /// Whether bytes hold a whole record, and the beginning of what is behind it.
 pub(super) fn holds_record(bytes: &[u8]) -> bool {
-    let (header, body) = WarcHeader::split(without_blank_bytes(bytes));
+    let (header, body) = WarcHeader::split(without_padding(bytes));
     let length = header
         .length()
         .and_then(|length| usize::try_from(length).ok());
@@ -502,7 +502,7 @@ impl<'c> Cutter<'c> {
     fn pass_over_blank_bytes(&mut self) -> io::Result<()> {
         loop {
             let bytes = self.content.look(1)?;
-            let blank = bytes.len() - without_blank_bytes(bytes).len();
+            let blank = bytes.len() - without_padding(bytes).len();
             if blank == 0 {
                 return Ok(());
             }
@@ -528,7 +528,7 @@ impl<'c> Cutter<'c> {
     /// Whether the record ends with the part of this length that it begins, since a record or nothing comes next.
     fn is_bounded(&mut self, length: usize) -> bool {
         let bytes = self.content.look(length + 16).unwrap_or_default();
-        let next = without_blank_bytes(bytes.get(length..).unwrap_or_default());
+        let next = without_padding(bytes.get(length..).unwrap_or_default());
         next.is_empty() || begins_record(next)
     }
 
@@ -864,12 +864,6 @@ impl<'c> Cutter<'c> {
     }
 }
 
-/// What is behind the blank bytes with which bytes begin.
-fn without_blank_bytes(bytes: &[u8]) -> &[u8] {
-    let blank = bytes.iter().take_while(|&&byte| is_padding(byte)).count();
-    &bytes[blank..]
-}
-
 /// The number of bytes of line ends with which bytes begin.
 fn line_ends(bytes: &[u8]) -> usize {
     bytes
@@ -893,7 +887,7 @@ fn behind(bytes: &[u8], is_all: bool) -> Option<Behind> {
     /// There are two, or some more. So many are no end of a page by chance.
     const MOST_LINE_ENDS: usize = 64;
     let line_ends = line_ends(bytes);
-    let rest = without_blank_bytes(bytes);
+    let rest = without_padding(bytes);
     let is_far = bytes.len() - rest.len() >= MOST_BEHIND;
     if rest.starts_with(b"WARC/") || line_ends >= MOST_LINE_ENDS || rest.is_empty() && is_all {
         Some(Behind::Good)
@@ -910,6 +904,6 @@ fn behind(bytes: &[u8], is_all: bool) -> Option<Behind> {
 fn ends_record(bytes: &[u8]) -> bool {
     let one = line_end(bytes);
     let two = line_end(&bytes[one..]);
-    let rest = without_blank_bytes(&bytes[one + two..]);
+    let rest = without_padding(&bytes[one + two..]);
     one > 0 && two > 0 && (rest.is_empty() || begins_record(rest))
 }

@@ -61,8 +61,10 @@ impl<'b> WarcPage<'b> {
             // It would take the place of the whole page.
             Some((head, _)) if head.has_part() => return Ok(None),
             Some((head, sent)) if (200..300).contains(&head.status) => {
-                let sent = before_next_answer(&head, sent);
-                (head, sent)
+                // The length that a server states is else not looked at, since many archives have it as it was before
+                // unpacking.
+                let before_next = head.body_and_answer(sent).map(|(body, _)| body);
+                (head, before_next.unwrap_or(sent))
             }
             Some(_) => return Ok(None),
             None if own_type.contains("application/http") && is_of_http(body) => {
@@ -166,12 +168,6 @@ fn is_of_http(body: &[u8]) -> bool {
         rest = behind;
     }
     name.eq_ignore_ascii_case(b"HTTP/") || fields >= 2 && !rest.is_empty()
-}
-
-/// The body of this answer, if another answer is behind it. The length that a server states is else not looked at,
-/// since many archives have it as it was before unpacking.
-fn before_next_answer<'b>(head: &Head<'_>, sent: &'b [u8]) -> &'b [u8] {
-    head.body_and_answer(sent).map_or(sent, |(body, _)| body)
 }
 
 /// What is said of the type of a page: by the server, and by who archived it.
