@@ -547,29 +547,26 @@ struct Taker {
 impl Taker {
     fn step(&self, raw: Raw) -> Step {
         let position = raw.position.clone();
-        let taken = match raw.content {
-            RawContent::End => Taken::End,
-            RawContent::Failed { is_lasting, .. } => match self.take(raw) {
-                Ok(taken) => taken,
-                Err(rejected) => Taken::Failed {
-                    rejected,
-                    is_lasting,
-                },
-            },
-            _ => {
-                let is_last_line = position.is_last_line;
-                let is_in_character = is_last_line && ends_in_character(&raw.content);
-                match self.take(raw) {
-                    Ok(taken) => taken,
-                    Err(rejected)
-                        if is_last_line && may_be_cut(&rejected.reason, is_in_character) =>
-                    {
-                        Taken::Left(rejected)
-                    }
-                    Err(rejected) => Taken::Rejected(rejected),
-                }
-            }
+        let is_last_line = position.is_last_line;
+        let is_in_character = is_last_line && ends_in_character(&raw.content);
+        let is_lasting = match raw.content {
+            RawContent::Failed { is_lasting, .. } => Some(is_lasting),
+            _ => None,
         };
+        let taken = match raw.content {
+            RawContent::End => Ok(Taken::End),
+            _ => self.take(raw),
+        };
+        let taken = taken.unwrap_or_else(|rejected| match is_lasting {
+            Some(is_lasting) => Taken::Failed {
+                rejected,
+                is_lasting,
+            },
+            None if is_last_line && may_be_cut(&rejected.reason, is_in_character) => {
+                Taken::Left(rejected)
+            }
+            None => Taken::Rejected(rejected),
+        });
         Step { taken, position }
     }
 

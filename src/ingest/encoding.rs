@@ -97,23 +97,18 @@ fn best_candidate(
     names: [Option<&'static Encoding>; 2],
     utf_8: Decoded,
 ) -> Result<String, Reason> {
-    /// What is guessed takes long, so it comes last.
-    enum Candidate {
-        Named(Option<&'static Encoding>),
-        Guessed,
-    }
     let mut tried: Vec<(&'static Encoding, Decoded)> = Vec::new();
     let is_likely_utf_8 = utf_8.others >= 2 && utf_8.errors * 2 <= utf_8.others;
     let mut utf_8 = Some(utf_8);
-    let named = [names[0], names[1], Some(UTF_8)].map(Candidate::Named);
-    for candidate in named.into_iter().chain([Candidate::Guessed]) {
+    let named = names.into_iter().flatten().chain([UTF_8]).map(Some);
+    for candidate in named.chain([None]) {
         let encoding = match candidate {
-            Candidate::Named(Some(encoding)) => encoding,
-            Candidate::Named(None) => continue,
+            Some(encoding) => encoding,
             // To an encoding of single bytes each byte is a letter. So it would win, with two or three letters for each
             // that is UTF-8.
-            Candidate::Guessed if is_likely_utf_8 => continue,
-            Candidate::Guessed => guessed(bytes),
+            None if is_likely_utf_8 => continue,
+            // To guess takes long, so it comes last.
+            None => guessed(bytes),
         };
         let is_tried = tried.iter().any(|(before, _)| *before == encoding);
         if is_tried || encoding == REPLACEMENT || is_wide(encoding) && !has_wide(bytes) {

@@ -109,7 +109,8 @@ impl Input {
             }
             Err(source) => {
                 self.ended = true;
-                let line = self.has_lines().then_some(before.place.line + 1);
+                let has_lines = self.opened.format.cut() == Cut::Line;
+                let line = has_lines.then_some(before.place.line + 1);
                 let content = failed(line, &source);
                 self.raw(before, line, None, content)
             }
@@ -153,10 +154,6 @@ impl Input {
         }
     }
 
-    fn has_lines(&self) -> bool {
-        self.opened.format.cut() == Cut::Line
-    }
-
     /// The place behind what was used.
     fn mark(&mut self) -> Mark {
         let (raw_offset, skip) = self.opened.content.place_of(self.opened.offset);
@@ -176,12 +173,9 @@ impl Input {
     fn end(&mut self) {
         self.ended = true;
         if self.origin.is_file() {
-            self.origin = Arc::new(Origin {
-                index: self.origin.index,
-                path: self.origin.path.clone(),
-                identity: self.opened.identity_at_end(),
-                is_of_rows: self.origin.is_of_rows,
-            });
+            let mut origin = Origin::clone(&self.origin);
+            origin.identity = self.opened.identity_at_end();
+            self.origin = Arc::new(origin);
         }
     }
 
@@ -438,7 +432,7 @@ impl Raw {
 }
 
 /// The input that a record comes from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Origin {
     /// Its index among the inputs.
     index: usize,

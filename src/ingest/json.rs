@@ -105,21 +105,15 @@ fn number_that_is_none(line: &str, column: usize) -> Option<&'static str> {
     let bytes = line.as_bytes();
     let stopped = column.min(bytes.len());
     // Without a letter the parser has stopped before the word.
-    let mut start = stopped;
-    while start > 0 && is_part_of_word(bytes[start - 1]) {
-        start -= 1;
-    }
-    let mut end = start;
-    while end < bytes.len() && is_part_of_word(bytes[end]) {
-        end += 1;
-    }
-    WORDS
-        .into_iter()
-        .find(|word| word.as_bytes() == &bytes[start..end])
+    let (before, behind) = bytes.split_at(stopped);
+    let before = before.iter().rev().take_while(is_part_of_word).count();
+    let behind = behind.iter().take_while(is_part_of_word).count();
+    let mut words = WORDS.into_iter();
+    words.find(|word| word.as_bytes() == &bytes[stopped - before..stopped + behind])
 }
 
-fn is_part_of_word(byte: u8) -> bool {
-    byte.is_ascii_alphabetic() || byte == b'-'
+fn is_part_of_word(byte: &&u8) -> bool {
+    byte.is_ascii_alphabetic() || **byte == b'-'
 }
 
 /// The names of the first fields of an object that are not null, for a message.
@@ -394,7 +388,7 @@ impl<'l> Fields<'l> {
                 return None;
             }
             "fingerprint" | "sketch" | "shingles" | "features" | "text" | "html" | "too_short"
-                if options.names_content() =>
+                if options.named_content().next().is_some() =>
             {
                 return None;
             }

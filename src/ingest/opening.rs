@@ -132,20 +132,17 @@ impl Opened {
             length: self.length,
             first: self.first,
             last: Sample::default(),
-            stamp: self.file.as_ref().map(OpenedFile::stamp),
+            stamp: self.file.as_ref().map(|file| file.stamp),
         }
     }
 
     /// By what the input is known again that was read to its end.
     pub(super) fn identity_at_end(&self) -> Identity {
         let length = self.content.stored_offset();
-        let stamp = match &self.file {
-            Some(file) => file.stamp_at_end(length),
-            None => None,
-        };
+        let file = self.file.as_ref();
         Identity {
             length: Some(length),
-            stamp,
+            stamp: file.and_then(|file| file.stamp_at_end(length)),
             ..self.identity()
         }
     }
@@ -288,10 +285,7 @@ impl Opener<'_> {
             return opened.content.pass_over(skip, keep).map(Some);
         }
         // In a packed input, the bytes before the place may be in an earlier part.
-        let mut back = keep as u64;
-        if opened.content.packing() != Packing::None {
-            back = 0;
-        }
+        let back = if is_packed { 0 } else { keep as u64 };
         let from = raw_offset.saturating_sub(back);
         file.seek(SeekFrom::Start(from))?;
         self.progress.pass_over(from);
@@ -563,10 +557,6 @@ impl OpenedFile {
             inner,
             whole: self.whole.clone(),
         })
-    }
-
-    fn stamp(&self) -> Stamp {
-        self.stamp
     }
 
     /// The stamp once it was read to its end, which is at `length`.

@@ -260,13 +260,9 @@ impl Record {
         Ok(document)
     }
 
-    /// The hash of the text, if a place names the document. It tells texts apart that have no fingerprint.
+    /// The hash of the text as it came, if a place names the document. It tells texts apart that have no fingerprint.
     fn hash_for_key(&self) -> Option<u128> {
-        self.id.and_then(|_| self.hash_of_text())
-    }
-
-    /// The hash of a text as it came.
-    fn hash_of_text(&self) -> Option<u128> {
+        self.id?;
         match &self.parsed.content {
             Content::Text(text) => Some(xxh3_128_with_seed(text.as_bytes(), 0)),
             Content::Html(html) => Some(xxh3_128_with_seed(html.as_bytes(), 1)),
@@ -349,9 +345,7 @@ impl Record {
             ranges: ranges.into_iter().enumerate(),
         }))
     }
-}
 
-impl Record {
     /// The text that is cut into paragraphs or sentences: of a page the visible text.
     ///
     /// # Errors

@@ -349,7 +349,7 @@ impl Records {
             return Some(name.as_slice().into());
         }
         let path = &self.paths[index];
-        if is_stdin(path) || self.problem(index).is_some() {
+        if is_stdin(path) || matches!(self.begins[index], Begin::Failed { .. }) {
             return None;
         }
         let reason = match readable_bytes(path, &self.options) {
@@ -365,14 +365,6 @@ impl Records {
         };
         self.fail(index, reason, false);
         None
-    }
-
-    /// Why an input cannot be read, if that is known before it is opened.
-    fn problem(&self, index: usize) -> Option<&str> {
-        match &self.begins[index] {
-            Begin::Failed { reason, .. } => Some(reason),
-            _ => None,
-        }
     }
 
     /// An input cannot be read, perhaps as long as its content is the same.

@@ -137,17 +137,20 @@ fn is_of_crawler(address: &[u8]) -> bool {
         b"file:///provenance-summary.html",
         b"file:///video-extracted-summary.html",
     ];
-    beginnings.iter().any(|known| {
-        let beginning = address.get(..known.len());
-        beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(known))
-    })
+    beginnings.iter().any(|known| begins_with(address, known))
+}
+
+/// Whether bytes begin with these, in small or capital letters.
+fn begins_with(bytes: &[u8], known: &[u8]) -> bool {
+    let beginning = bytes.get(..known.len());
+    beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(known))
 }
 
 /// Whether bytes begin as a head of HTTP does, perhaps behind line ends: with its name, or with two fields and a blank
 /// line, before which there may be another line.
 fn is_of_http(body: &[u8]) -> bool {
     let mut rest = body.trim_ascii_start();
-    let name = rest.get(..5).unwrap_or_default();
+    let is_named = begins_with(rest, b"HTTP/");
     let mut fields = 0;
     let mut is_first = true;
     while !rest.is_empty() {
@@ -167,7 +170,7 @@ fn is_of_http(body: &[u8]) -> bool {
         is_first = false;
         rest = behind;
     }
-    name.eq_ignore_ascii_case(b"HTTP/") || fields >= 2 && !rest.is_empty()
+    is_named || fields >= 2 && !rest.is_empty()
 }
 
 /// What is said of the type of a page: by the server, and by who archived it.
@@ -384,10 +387,7 @@ impl<'b> Head<'b> {
             return;
         }
         let beginning: [&[u8]; 5] = [b"<!doctype", b"<html", b"<head", b"<body", b"<?xml"];
-        self.begins_page |= beginning.iter().any(|tag| {
-            let beginning = line.get(..tag.len());
-            beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(tag))
-        });
+        self.begins_page |= beginning.iter().any(|tag| begins_with(line, tag));
         let colon = memchr::memchr(b':', line);
         let name = line[..colon.unwrap_or(line.len())].trim_ascii();
         self.has_page |= line.contains(&b'<') && !is_token(name);
@@ -476,10 +476,10 @@ fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
 /// The status in the first line of a head. `None` if this is none: the name and the version of HTTP, spaces, and three
 /// digits, or the zero that some browsers have for a response without a status.
 fn status_of(line: &[u8]) -> Option<u16> {
-    let (name, rest) = line.split_at_checked(5)?;
-    if !name.eq_ignore_ascii_case(b"HTTP/") {
+    if !begins_with(line, b"HTTP/") {
         return None;
     }
+    let rest = &line[b"HTTP/".len()..];
     let version = rest
         .iter()
         .take_while(|byte| byte.is_ascii_digit() || **byte == b'.')
@@ -504,16 +504,11 @@ fn status_without_version(line: &[u8], rest: &[u8]) -> Option<u16> {
     const BEGINNINGS: [&[u8]; 2] = [b"HTTP/", b"SPDY/"];
     let (name, behind) = line.split_at(memchr::memchr(b' ', line)?);
     let is_known = NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
-        || BEGINNINGS.iter().any(|known| {
-            let beginning = name.get(..known.len());
-            beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(known))
-        });
-    let is_head = is_known && begins_field(rest);
-    if is_head {
-        status_behind(line, behind)
-    } else {
-        None
+        || BEGINNINGS.iter().any(|known| begins_with(name, known));
+    if !is_known || !begins_field(rest) {
+        return None;
     }
+    status_behind(line, behind)
 }
 
 /// The status in a line, of which this is behind the version.

@@ -297,11 +297,6 @@ impl OpenElements {
         self.last(name, self.innermost().table)
     }
 
-    /// The innermost template.
-    fn template(&self) -> Option<usize> {
-        self.last(TEMPLATE, 0)
-    }
-
     /// The innermost element of this name, if no special one is within.
     fn within_special(&self, name: Name) -> Option<usize> {
         self.last(name, self.innermost().special)
@@ -318,7 +313,7 @@ impl OpenElements {
     pub(super) fn reached(&self, name: Name, traits: Traits) -> Option<usize> {
         match name {
             P => self.paragraph(),
-            TEMPLATE => self.template(),
+            TEMPLATE => self.last(TEMPLATE, 0),
             LI => self.item_in_scope(),
             TABLE => self.in_table_scope(name),
             _ if traits.has(Trait::TablePart) => self.in_table_scope(name),

@@ -17,7 +17,7 @@ use super::open_elements::{Element, Gap, Integration, OpenElements};
 use super::pages::Piece;
 use super::references::{self, Within};
 use super::showing::{Hiding, Showing};
-use super::tokenizer::{Attributes, Flag, Tag, Token, Tokenizer, is_blank, is_one_of};
+use super::tokenizer::{Attributes, Flag, Tag, Token, Tokenizer, begins_with, is_blank, is_one_of};
 
 names! {
     MAIN = "main", NOSCRIPT = "noscript", TEXT = "text",
@@ -656,10 +656,7 @@ const MOST_OPTIONS: usize = 20;
 /// Whether a text asks to switch scripts on, in any language. Then it is no part of a page.
 fn asks_for_scripts(text: &[u8]) -> bool {
     let mut letters = memchr2_iter(b'j', b'J', text);
-    letters.any(|at| {
-        let word = text[at..].get(..b"javascript".len());
-        word.is_some_and(|word| word.eq_ignore_ascii_case(b"javascript"))
-    })
+    letters.any(|at| begins_with(&text[at..], b"javascript"))
 }
 
 /// The bytes of the text in some markup, nearly, without what asks for scripts.

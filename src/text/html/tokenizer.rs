@@ -185,10 +185,7 @@ impl<'a> Tokenizer<'a> {
             self.at += len;
             return Some(Token::Text(content));
         }
-        if self.syntax == Syntax::Xhtml
-            && rest.len() > 9
-            && rest[2..9].eq_ignore_ascii_case(b"doctype")
-        {
+        if self.syntax == Syntax::Xhtml && rest.len() > 9 && begins_with(&rest[2..], b"doctype") {
             self.at += xml_doctype_len(rest);
             return None;
         }
@@ -361,7 +358,6 @@ impl<'a> Tokenizer<'a> {
             let Some(end) = memchr(b'>', tag) else {
                 return false;
             };
-            let beginning = tag.get(..PREACT.len());
             let id = memmem::find(&tag[..end], b" id=").map(|at| &tag[at + b" id=".len()..end]);
             let id = id.map(|id| {
                 id.strip_prefix(b"\"")
@@ -369,9 +365,7 @@ impl<'a> Tokenizer<'a> {
                     .unwrap_or(id)
             });
             let id = id.map(|id| &id[..memchr3(b'"', b'\'', b' ', id).unwrap_or(id.len())]);
-            if beginning.is_some_and(|name| name.eq_ignore_ascii_case(PREACT))
-                || id.is_some_and(is_late_part)
-            {
+            if begins_with(tag, PREACT) || id.is_some_and(is_late_part) {
                 return true;
             }
             rest = &tag[end + 1..];
@@ -569,9 +563,7 @@ fn xml_end(content: &[u8], written: &[u8]) -> usize {
                 None => may_have_cdata = false,
             }
         } else if let Some(name) = rest.strip_prefix(b"</")
-            && let Some((name, behind)) = name.split_at_checked(written.len())
-            && name.eq_ignore_ascii_case(written)
-            && behind.first().is_some_and(|&byte| ends_name(byte))
+            && begins_with_name(name, written)
         {
             return from;
         }
@@ -835,9 +827,13 @@ const LINE_NUMBERS: [&[u8]; 19] = [
 
 /// Whether the name of a tag is this.
 fn begins_with_name(tag: &[u8], name: &[u8]) -> bool {
-    let own = tag.get(..name.len());
-    own.is_some_and(|own| own.eq_ignore_ascii_case(name))
-        && tag.get(name.len()).is_some_and(|&byte| ends_name(byte))
+    begins_with(tag, name) && tag.get(name.len()).is_some_and(|&byte| ends_name(byte))
+}
+
+/// Whether a text begins with a word, in small or capital letters.
+pub(super) fn begins_with(text: &[u8], word: &[u8]) -> bool {
+    let beginning = text.get(..word.len());
+    beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(word))
 }
 
 fn has_class(classes: &[u8], wanted: &[u8]) -> bool {
