@@ -7,14 +7,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use std::{mem, thread};
 
-use super::ingestion::{Event, Ingested, Resumed, Settings};
+use super::ingestion::{Event, Ingest, Ingested, Resumed};
 use super::input::{Position, Raw, RawContent};
 use super::options::ReadOptions;
 use super::record::{Documents, Fingerprinting, OnText, Record, keys_of};
 use super::records::Records;
 use super::rejected::{Reason, Rejected};
 use super::resuming::Sources;
-use crate::database::{Change, Database, Policy, Verdict, WriteTxn};
+use crate::database::{Change, Policy, Verdict, WriteTxn};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::parallel;
@@ -26,8 +26,7 @@ use crate::text::Unit;
 /// Whatever ends an ingestion is an error here. Nothing is committed after one but by a caller that knows that the
 /// error is one of an input.
 pub(super) struct Batches<'i> {
-    database: &'i Database,
-    settings: &'i Settings,
+    ingest: &'i Ingest<'i>,
     policy: Policy,
     /// What the documents are.
     unit: Unit,
@@ -68,17 +67,15 @@ const UNITS_TOGETHER: usize = 1024;
 
 impl<'i> Batches<'i> {
     pub(super) fn new(
-        database: &'i Database,
-        settings: &'i Settings,
+        ingest: &'i Ingest<'i>,
         unit: Unit,
         sources: Sources,
         report: &'i mut dyn FnMut(Event<'_>) -> Result<()>,
         began: Instant,
     ) -> Self {
         Self {
-            database,
-            settings,
-            policy: settings.policy.clone().ignoring(sources.ignored()),
+            ingest,
+            policy: ingest.policy.clone().ignoring(sources.ignored()),
             unit,
             report,
             txn: None,
@@ -137,7 +134,7 @@ impl<'i> Batches<'i> {
     }
 
     fn take_all(&mut self, chunks: &Ahead<Step>) -> Result<()> {
-        while !self.settings.stop.is_asked() {
+        while !self.ingest.stop.is_asked() {
             match chunks.recv_timeout(self.next_look()) {
                 Ok(chunk) => {
                     let chunk = match chunk.unwrap_or_else(|panic| resume_unwind(panic)) {
@@ -321,7 +318,7 @@ impl<'i> Batches<'i> {
         }
         // Behind the last unit, a batch may end.
         self.waiting.behind = Some(position);
-        if self.in_batch + self.waiting.documents.len() < self.settings.batch {
+        if self.in_batch + self.waiting.documents.len() < self.ingest.batch {
             return Ok(());
         }
         self.insert()?;
@@ -333,7 +330,7 @@ impl<'i> Batches<'i> {
         let begun = match self.txn.take() {
             Some(txn) => txn,
             None => {
-                let txn = self.database.begin_write()?;
+                let txn = self.ingest.database.begin_write()?;
                 // Others may have written in the meantime.
                 self.next_number = txn.next_number();
                 self.sources.begin_transaction();
@@ -344,7 +341,7 @@ impl<'i> Batches<'i> {
     }
 
     fn reject(&mut self, rejected: &Rejected, position: Position) -> Result<()> {
-        if self.settings.strict {
+        if self.ingest.strict {
             return Err(Error::from(rejected));
         }
         self.since.rejected += 1;
@@ -357,7 +354,7 @@ impl<'i> Batches<'i> {
     /// Reports that an input cannot be read further, and keeps that if it is so as long as its content is the same.
     fn fail(&mut self, rejected: &Rejected, position: &Position, is_lasting: bool) -> Result<()> {
         let error = Error::from(rejected);
-        if self.settings.strict {
+        if self.ingest.strict {
             return Err(error);
         }
         self.failed += 1;
@@ -392,7 +389,7 @@ impl<'i> Batches<'i> {
         while from < documents.len() {
             let mut to = documents.len();
             if is_whole {
-                to = to.min(from + self.settings.batch - self.in_batch);
+                to = to.min(from + self.ingest.batch - self.in_batch);
             }
             self.insert_together(&documents[from..to])?;
             self.in_batch += to - from;
@@ -411,7 +408,7 @@ impl<'i> Batches<'i> {
     /// Inserts documents, and reports those that have near-duplicates.
     fn insert_together(&mut self, documents: &[Document]) -> Result<()> {
         let is_whole = self.unit == Unit::Document;
-        if !self.settings.asks {
+        if !self.ingest.asks {
             for document in documents {
                 let old = self.transaction()?.insert(document)?;
                 self.since.documents += u64::from(is_whole);
@@ -459,7 +456,7 @@ impl<'i> Batches<'i> {
     }
 
     fn commit_if_full(&mut self) -> Result<()> {
-        if self.in_batch >= self.settings.batch {
+        if self.in_batch >= self.ingest.batch {
             self.commit()?;
         }
         Ok(())

@@ -315,14 +315,7 @@ pub(super) fn next_record(
     content: &mut Unpacked,
     most: usize,
 ) -> io::Result<Option<(RawContent, Offset)>> {
-    let Some(cut) = Cutter::new(content, most, None).next_record()? else {
-        return Ok(None);
-    };
-    let offset = match (cut.damage, content.part_of(cut.at)) {
-        (Some(stored), _) | (None, (stored, 0)) => Offset::Stored(stored),
-        (None, (_, unpacked)) => Offset::Unpacked(unpacked),
-    };
-    Ok(Some((cut.content, offset)))
+    Cutter::new(content, most, None).next_record()
 }
 
 /// Whether a record that was read is the beginning of one whose rest was not written yet, as far as the end of the input
@@ -359,15 +352,6 @@ pub(super) fn holds_record(bytes: &[u8]) -> bool {
     let rest = length.and_then(|length| body.get(length..));
     // Where the record ends is seen by what is behind it. Without that, more is waited for.
     rest.is_some_and(|rest| behind(rest, false).is_some())
-}
-
-/// A record that was cut out.
-struct Cut {
-    content: RawContent,
-    /// Where it begins in the unpacked bytes.
-    at: u64,
-    /// Where the damage is in the stored bytes, if it is no record, but damage between two.
-    damage: Option<u64>,
 }
 
 /// How the bytes behind a record look.
@@ -444,7 +428,7 @@ impl<'c> Cutter<'c> {
     }
 
     /// Reads the next record. `None` at the end. What is damaged counts as one record, if there is a good one behind.
-    fn next_record(&mut self) -> io::Result<Option<Cut>> {
+    fn next_record(&mut self) -> io::Result<Option<(RawContent, Offset)>> {
         let cut = match self.cut() {
             Err(error) if self.content.damage().is_some() => self.pass_over_damage(error),
             cut => cut,
@@ -455,39 +439,41 @@ impl<'c> Cutter<'c> {
         Ok(cut)
     }
 
-    fn cut(&mut self) -> io::Result<Option<Cut>> {
+    fn cut(&mut self) -> io::Result<Option<(RawContent, Offset)>> {
         self.pass_over_blank_bytes()?;
         if self.content.look(1)?.is_empty() {
             return Ok(None);
         }
-        let at = self.content.offset();
+        let offset = self.offset();
         self.is_at_part = self.content.is_at_part();
         self.is_within_part = !self.is_at_part;
-        let content = self.record()?;
-        Ok(Some(Cut {
-            content,
-            at,
-            damage: None,
-        }))
+        Ok(Some((self.record()?, offset)))
+    }
+
+    /// Where the next byte is.
+    fn offset(&mut self) -> Offset {
+        match self.content.part_of(self.content.offset()) {
+            (stored, 0) => Offset::Stored(stored),
+            (_, unpacked) => Offset::Unpacked(unpacked),
+        }
     }
 
     /// The damage up to the next record. The error if there is none.
-    fn pass_over_damage(&mut self, error: io::Error) -> io::Result<Option<Cut>> {
+    fn pass_over_damage(&mut self, error: io::Error) -> io::Result<Option<(RawContent, Offset)>> {
         let Some((reason, damage)) = self.content.damage() else {
             return Err(error);
         };
         let content = RawContent::Broken(reason.to_owned().into());
-        let at = self.content.offset();
         let left = self.content.buffered().len();
+        let offset = match left {
+            0 => Offset::Stored(damage),
+            _ => self.offset(),
+        };
         self.use_up(left)?;
         if !self.content.find_record()? {
             return Err(error);
         }
-        Ok(Some(Cut {
-            content,
-            at,
-            damage: (left == 0).then_some(damage),
-        }))
+        Ok(Some((content, offset)))
     }
 
     /// Uses bytes that were looked at.

@@ -99,29 +99,25 @@ impl Features {
             joined: String::new(),
         };
         let mut symbols = Symbols::new(text);
-        let Some(shingle_seed) = shingle_seed else {
-            for token in tokens(text) {
-                symbols.add(token);
-                features.add(token, &mut collector);
-            }
-            features.has_few_symbols = symbols.are_few_for(features.tokens, text);
-            return features;
-        };
-        features.shingles = Vec::with_capacity(most);
         let mut last = [0; SHINGLE];
+        if shingle_seed.is_some() {
+            features.shingles.reserve_exact(most);
+        }
         for token in tokens(text) {
             symbols.add(token);
             features.add(token, &mut collector);
+            let Some(seed) = shingle_seed else { continue };
             last.rotate_left(1);
-            last[SHINGLE - 1] = xxh3_64_with_seed(token.as_bytes(), shingle_seed);
+            last[SHINGLE - 1] = xxh3_64_with_seed(token.as_bytes(), seed);
             if features.tokens >= SHINGLE {
-                features.shingles.push(hash_of(&last, shingle_seed));
+                features.shingles.push(hash_of(&last, seed));
             }
         }
-        if (1..SHINGLE).contains(&features.tokens) {
-            features
-                .shingles
-                .push(hash_of(&last[SHINGLE - features.tokens..], shingle_seed));
+        if let Some(seed) = shingle_seed
+            && (1..SHINGLE).contains(&features.tokens)
+        {
+            let all = &last[SHINGLE - features.tokens..];
+            features.shingles.push(hash_of(all, seed));
         }
         features.has_few_symbols = symbols.are_few_for(features.tokens, text);
         features
