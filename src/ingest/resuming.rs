@@ -141,6 +141,7 @@ impl Sources {
                 }
                 resumed => resumed?,
             };
+            records.begin(index, resumed, stored.as_ref());
             if !matches!(resumed, Resumed::New | Resumed::Failed) {
                 resumptions.push((index, resumed));
             }
@@ -154,7 +155,7 @@ impl Sources {
                 continue;
             }
 
-            let mut record = run.begin(records, index, stored.as_ref(), resumed);
+            let mut record = run.record(stored.as_ref(), resumed);
             if resumed == Resumed::Again
                 && let Some(stored) = stored
             {
@@ -435,14 +436,8 @@ impl Run {
     }
 
     /// How an input is read.
-    fn resume(
-        &self,
-        records: &mut Records,
-        index: usize,
-        stored: Option<&Source>,
-    ) -> Result<Resumed> {
+    fn resume(&self, records: &Records, index: usize, stored: Option<&Source>) -> Result<Resumed> {
         if self.repeated[index] {
-            records.begin(index, Resumed::Repeated, None);
             return Ok(Resumed::Repeated);
         }
         let Some(stored) = stored else {
@@ -468,20 +463,13 @@ impl Run {
         })
     }
 
-    /// Sets where an input begins, and returns the record of its source.
-    fn begin(
-        &self,
-        records: &mut Records,
-        index: usize,
-        stored: Option<&Source>,
-        resumed: Resumed,
-    ) -> SourceRecord {
+    /// The record of a source that is read so.
+    fn record(&self, stored: Option<&Source>, resumed: Resumed) -> SourceRecord {
         let new = SourceRecord {
             run: self.number,
             command: self.command,
             ..SourceRecord::default()
         };
-        records.begin(index, resumed, stored);
         let Some(stored) = stored else { return new };
         let mut old = stored.record.clone();
         match resumed {
@@ -547,10 +535,9 @@ pub(super) fn resume(records: &mut Records, snapshot: &Snapshot) -> Result<Vec<R
                 records.fail(index, reason, false);
                 Resumed::Failed
             }
-            Ok(Resumed::Repeated) => Resumed::Repeated,
             resumed => {
                 let resumed = resumed?;
-                run.begin(records, index, stored.as_ref(), resumed);
+                records.begin(index, resumed, stored.as_ref());
                 resumed
             }
         };

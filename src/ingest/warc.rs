@@ -26,8 +26,11 @@ pub(super) struct WarcHeader<'b>(&'b [u8]);
 impl<'b> WarcHeader<'b> {
     /// The header at the beginning of a record, and what is behind it.
     pub(super) fn split(record: &'b [u8]) -> (Self, &'b [u8]) {
-        let length = header_length(record).unwrap_or(record.len());
-        (Self(&record[..length]), &record[length..])
+        let (header, body) = match header_end(record) {
+            HeaderEnd::At(length) => record.split_at(length),
+            HeaderEnd::Never | HeaderEnd::Further => (record, &[][..]),
+        };
+        (Self(header), body)
     }
 
     /// The value of a field, without the spaces around it. Lines that go on with it are joined by a space.
@@ -187,14 +190,6 @@ fn once_field(line: &[u8]) -> Option<usize> {
         .position(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
-/// The length of a header with the blank line at its end. `None` if there is none.
-fn header_length(record: &[u8]) -> Option<usize> {
-    match header_end(record) {
-        HeaderEnd::At(length) => Some(length),
-        HeaderEnd::Never | HeaderEnd::Further => None,
-    }
-}
-
 /// Whether a record begins here, as far as its first line tells.
 fn begins_record(bytes: &[u8]) -> bool {
     matches!(bytes, [b'W', b'A', b'R', b'C', b'/', b'0'..=b'9', ..])
@@ -287,16 +282,16 @@ fn headers_within(bytes: &[u8]) -> usize {
 /// Whether bytes begin with a record that ends where its length says.
 fn is_good_record(bytes: &[u8], is_all: bool) -> bool {
     let beginning = &bytes[..bytes.len().min(MOST_HEADER_BYTES)];
-    if !has_type(beginning) {
-        return false;
-    }
+    has_type(beginning)
+        && behind_record(bytes).and_then(|rest| behind(rest, is_all)) == Some(Behind::Good)
+}
+
+/// What is behind the record with which bytes begin, if these hold all of that.
+fn behind_record(bytes: &[u8]) -> Option<&[u8]> {
+    let beginning = &bytes[..bytes.len().min(MOST_HEADER_BYTES)];
     let header = WarcHeader::split(beginning).0;
-    let length = header
-        .length()
-        .and_then(|length| usize::try_from(length).ok());
-    let end = length.and_then(|length| length.checked_add(header.0.len()));
-    let rest = end.and_then(|end| bytes.get(end..));
-    rest.and_then(|rest| behind(rest, is_all)) == Some(Behind::Good)
+    let length = usize::try_from(header.length()?).ok()?;
+    bytes.get(length.checked_add(header.0.len())?..)
 }
 
 /// Reads the first records of an archive, which tell how it is packed, up to one of this number. What cannot be read is
@@ -345,11 +340,7 @@ pub(super) fn copy_record(
 
 /// Whether bytes hold a whole record, and the beginning of what is behind it.
 pub(super) fn holds_record(bytes: &[u8]) -> bool {
-    let (header, body) = WarcHeader::split(without_padding(bytes));
-    let length = header
-        .length()
-        .and_then(|length| usize::try_from(length).ok());
-    let rest = length.and_then(|length| body.get(length..));
+    let rest = behind_record(without_padding(bytes));
     // Where the record ends is seen by what is behind it. Without that, more is waited for.
     rest.is_some_and(|rest| behind(rest, false).is_some())
 }
