@@ -224,10 +224,15 @@ fn without_mark(name: &str, _: bool) -> (&str, bool) {
     (name, false)
 }
 
+/// The names that the caller has given: of the key, the text and the page.
+fn named_by_caller(options: &ReadOptions) -> impl Iterator<Item = &str> {
+    let named = [&options.key_field, &options.text_field, &options.html_field];
+    named.into_iter().filter_map(|name| name.as_deref())
+}
+
 /// Whether a field of this name may have bytes that are not UTF-8. As another field they are as if they were absent.
 fn takes_bytes(name: &str, options: &ReadOptions) -> bool {
-    let named = [&options.html_field, &options.text_field, &options.key_field];
-    named.into_iter().any(|option| is_named(option, name))
+    named_by_caller(options).any(|named| named == name)
         || matches!(name, "key" | "id" | "url" | "text" | "html" | "payload")
 }
 
@@ -641,9 +646,8 @@ impl<'l> Visitor<'l> for FieldsOf<'l, '_> {
             let (name, is_packed) = without_mark(&name, is_row);
             let is_absent = is_packed && !takes_bytes(name, options);
             let is_needed = !is_absent && fields.named(name, options).is_some();
-            let mut of_caller = fields.of_caller(options);
-            let holds_needed = of_caller.any(|(named, _)| behind_first(named, name).is_some());
-            drop(of_caller);
+            let mut named = named_by_caller(options);
+            let holds_needed = named.any(|named| behind_first(named, name).is_some());
             if !is_needed && !holds_needed {
                 _ = map.next_value::<IgnoredAny>()?;
                 continue;

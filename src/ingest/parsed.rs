@@ -247,6 +247,7 @@ pub(crate) fn other_meaning(number: i64) -> Option<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::unix_seconds::UnixSeconds;
 
     #[test]
     fn tab_separated_lines_are_unescaped() -> Result<(), Reason> {
@@ -259,12 +260,6 @@ mod tests {
         assert!(matches!(parse_tsv(b"no tab"), Err(Reason::NoTab)));
         Ok(())
     }
-}
-
-#[cfg(test)]
-mod timestamps_tests {
-    use super::*;
-    use crate::unix_seconds::UnixSeconds;
 
     /// They were said to be no times, where their numbers were taken.
     #[test]

@@ -87,26 +87,23 @@ impl Record {
             RawContent::End => unreachable!("the end of an input is no record"),
             RawContent::Bytes(bytes) => parse(&bytes, format, &position, options),
         };
-        match parsed {
-            Ok(None) => Ok(None),
-            Ok(Some(mut parsed)) => {
-                parsed.seen = parsed.seen.or(options.undated);
-                // A copy of the file has another path.
-                if options.hashes_texts && is_named_by_path(format) {
-                    parsed.key = None;
-                }
-                Ok(Some(Self {
-                    position,
-                    parsed,
-                    unit: options.unit,
-                    id,
-                    keeps_hash: options.hashes_texts,
-                    is_taken_whole: format == InputFormat::Text
-                        && options.format == InputFormat::Auto,
-                }))
-            }
-            Err(reason) => Err(position.rejected(reason, id)),
+        let parsed = parsed.map_err(|reason| position.rejected(reason, id))?;
+        let Some(mut parsed) = parsed else {
+            return Ok(None);
+        };
+        parsed.seen = parsed.seen.or(options.undated);
+        // A copy of the file has another path.
+        if options.hashes_texts && is_named_by_path(format) {
+            parsed.key = None;
         }
+        Ok(Some(Self {
+            position,
+            parsed,
+            unit: options.unit,
+            id,
+            keeps_hash: options.hashes_texts,
+            is_taken_whole: format == InputFormat::Text && options.format == InputFormat::Auto,
+        }))
     }
 
     /// The key, if the record has one.

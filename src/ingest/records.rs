@@ -496,7 +496,7 @@ impl Records {
             let raw = match next {
                 Ok(Some(raw)) => raw,
                 Ok(None) => break,
-                Err(error) if chunk.is_empty() => return Err(self.or_stopped(error)),
+                Err(error) if chunk.is_empty() => return Err(error),
                 Err(error) => {
                     self.failed = Some(error);
                     break;
@@ -535,11 +535,8 @@ impl Records {
             if self.next == self.paths.len() {
                 return Ok(None);
             }
-            match self.open_next() {
+            match self.open_next().map_err(|error| self.or_stopped(error)) {
                 Ok(opened) => self.current = opened,
-                Err(Error::Input { .. }) if self.options.stop.is_asked() => {
-                    return Err(Error::Interrupted);
-                }
                 Err(Error::Input { reason, .. }) => return Ok(Some(self.not_opened(reason))),
                 Err(error) => return Err(error),
             }
