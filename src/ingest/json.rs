@@ -355,9 +355,7 @@ fn not_utf8(bytes: &[u8]) -> Reason {
 /// needed is not checked: a record with a key is not rejected for an odd `url`.
 #[derive(Default)]
 struct Fields<'l> {
-    named_key: Option<Field<'l>>,
-    named_html: Option<Field<'l>>,
-    named_text: Option<Field<'l>>,
+    /// The one that the caller has named, if any. So are the text and the page.
     key: Option<Field<'l>>,
     key_base64: Option<Field<'l>>,
     id: Option<Field<'l>>,
@@ -384,9 +382,9 @@ impl<'l> Fields<'l> {
     fn named(&mut self, name: &str, options: &ReadOptions) -> Option<&mut Option<Field<'l>>> {
         Some(match name {
             // Names given by the caller come first: with `--html-field text`, the field `text` is HTML.
-            _ if is_named(&options.html_field, name) => &mut self.named_html,
-            _ if is_named(&options.text_field, name) => &mut self.named_text,
-            _ if is_named(&options.key_field, name) => &mut self.named_key,
+            _ if is_named(&options.html_field, name) => &mut self.html,
+            _ if is_named(&options.text_field, name) => &mut self.text,
+            _ if is_named(&options.key_field, name) => &mut self.key,
             "key" | "key_base64" | "id" | "url"
                 if options.key_field.is_some() || options.key_by_place =>
             {
@@ -427,9 +425,9 @@ impl<'l> Fields<'l> {
         options: &'o ReadOptions,
     ) -> impl Iterator<Item = (&'o str, &'f mut Option<Field<'l>>)> {
         let named = [
-            (&options.key_field, &mut self.named_key),
-            (&options.text_field, &mut self.named_text),
-            (&options.html_field, &mut self.named_html),
+            (&options.key_field, &mut self.key),
+            (&options.text_field, &mut self.text),
+            (&options.html_field, &mut self.html),
         ];
         named
             .into_iter()
@@ -439,11 +437,7 @@ impl<'l> Fields<'l> {
     /// The first field that is not empty, of those that name a document.
     fn key(&self, options: &ReadOptions) -> Result<Option<Vec<u8>>, Reason> {
         let candidates = [
-            (
-                options.key_field.as_deref().unwrap_or("key"),
-                self.named_key,
-            ),
-            ("key", self.key),
+            (options.key_field.as_deref().unwrap_or("key"), self.key),
             ("key_base64", self.key_base64.map(Field::packed)),
             ("id", self.id),
             ("url", self.url),
@@ -478,15 +472,14 @@ impl<'l> Fields<'l> {
                 return Ok(Some(Content::Features(features)));
             }
         }
-        let html = self.named_html.or(self.html);
-        if let Some(text) = self.named_text.or(self.text) {
+        if let Some(text) = self.text {
             let text = text.text_of_document(options.text_field.as_deref().unwrap_or("text"))?;
             // If the text is blank and there is HTML, the HTML counts. Programs that find no text write such ones.
-            if !text.chars().all(is_blank) || html.is_none() {
+            if !text.chars().all(is_blank) || self.html.is_none() {
                 return Ok(Some(Content::Text(text)));
             }
         }
-        match (html, self.too_short) {
+        match (self.html, self.too_short) {
             (Some(html), _) => {
                 html.page_of_document(options.html_field.as_deref().unwrap_or("html"))
             }
@@ -507,7 +500,7 @@ impl<'l> Fields<'l> {
 
     /// Whether a text or a page is there that is not empty.
     fn has_text(&self) -> bool {
-        let fields = [self.named_text, self.named_html, self.text, self.html];
+        let fields = [self.text, self.html];
         fields.into_iter().flatten().any(Field::has_text)
     }
 
