@@ -6,7 +6,7 @@ use memchr::{memchr, memchr2, memchr2_iter};
 
 use super::names::{Name, names};
 use super::reader::Reader;
-use super::showing::{Gap, Hiding};
+use super::showing::{Gap, Hiding, Showing};
 use super::tokenizer::{begins_with, is_blank};
 use crate::text::unicode::{HYPHENS, tokens};
 
@@ -216,27 +216,26 @@ impl<T: FnMut(Piece<'_>)> Pieces<T> {
         is_for_scripts.then_some(Hiding::WithoutScripts)
     }
 
-    /// An element begins, which floats or not, behind a gap.
-    pub(super) fn begin(&mut self, name: Name, floats: bool, gap: Gap) {
-        if floats {
+    pub(super) fn begin(&mut self, name: Name, own: &Showing) {
+        if own.floats {
             self.gap(Gap::Block);
             self.letters_of_float = Some(0);
         }
         self.raised += usize::from(name == SUP);
         self.begins_sub |= name == SUB;
-        self.gap(gap);
+        self.gap(own.gap);
     }
 
-    pub(super) fn end(&mut self, name: Name, floats: bool, gap: Gap) {
+    pub(super) fn end(&mut self, name: Name, own: &Showing) {
         self.raised -= usize::from(name == SUP);
         self.begins_sub &= name != SUB;
-        if floats {
+        if own.floats {
             let letters = self.letters_of_float.take();
             if letters.is_none_or(|letters| letters > MOST_OF_INITIAL) {
                 self.gap(Gap::Block);
             }
         }
-        self.gap(gap);
+        self.gap(own.gap);
     }
 
     /// Text that is shown.

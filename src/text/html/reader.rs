@@ -181,17 +181,18 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         } else {
             Traits::default()
         };
+        let mut own = Showing::foreign(tag, space, self.open.top().name, self.hiding);
+        // Parts of a line of text in SVG stand in the line.
+        own.gap = match (space, tag.name) {
+            (Space::Svg, TSPAN | TEXT_PATH | A) => Gap::None,
+            _ => Gap::Box,
+        };
         self.push(Element {
             name: tag.name.within(space),
             traits,
             space,
             integration,
-            own: Showing::foreign(tag, space, self.open.top().name, self.hiding),
-            // Parts of a line of text in SVG stand in the line.
-            gap: match (space, tag.name) {
-                (Space::Svg, TSPAN | TEXT_PATH | A) => Gap::None,
-                _ => Gap::Box,
-            },
+            own,
         });
         if tag.self_closing {
             self.pop();
@@ -207,9 +208,9 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         own.is_apart = tag.attributes.has(Flag::Apart);
         let is_laid_out = self.open.top().own.has_blocks;
         let laid_out = if is_laid_out { Gap::Block } else { Gap::None };
+        own.gap = own.gap.max(Gap::from(traits)).max(laid_out);
         Element {
             own,
-            gap: own.gap.max(Gap::from(traits)).max(laid_out),
             ..Element::html(tag.name, traits)
         }
     }
@@ -234,14 +235,13 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             && (self.also_hidden.contains(&element.name)
                 || element.own.is_apart && !self.also_hidden.is_empty());
         if !(self.open.shown().displayed && element.own.displayed) {
-            element.gap = Gap::None;
+            element.own.gap = Gap::None;
             element.own.floats = false;
         }
         element.own.by_attribute = !is_also_hidden && is_hidden_by_attribute(&element);
         element.own.has_content &= !is_also_hidden;
         self.templates += usize::from(element.name == TEMPLATE);
-        let Element { name, own, gap, .. } = element;
-        self.pieces.begin(name, own.floats, gap);
+        self.pieces.begin(element.name, &element.own);
         self.open.push(element);
     }
 
@@ -250,8 +250,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             return;
         };
         self.templates -= usize::from(element.name == TEMPLATE);
-        self.pieces
-            .end(element.name, element.own.floats, element.gap);
+        self.pieces.end(element.name, &element.own);
     }
 
     /// Closes all elements from this one.
@@ -349,7 +348,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
     /// An element without content that counts.
     fn pass_by(&mut self, element: &Element) {
         if element.own.displayed {
-            self.separate_words(element.gap);
+            self.separate_words(element.own.gap);
         }
     }
 
@@ -581,8 +580,6 @@ struct Element {
     /// Whether HTML may stand in it, if it is of another namespace.
     integration: Integration,
     own: Showing,
-    /// What separates words at its begin and at its end.
-    gap: Gap,
 }
 
 impl Element {
@@ -594,7 +591,6 @@ impl Element {
             space: Space::Html,
             integration: Integration::None,
             own: Showing::default(),
-            gap: Gap::None,
         }
     }
 }
@@ -749,7 +745,7 @@ impl OpenElements {
         while self.top().name == Name::EMPTY
             && let Some(outer) = self.pop_one()
         {
-            closed.gap = closed.gap.max(outer.gap);
+            closed.own.gap = closed.own.gap.max(outer.own.gap);
         }
         Some(closed)
     }

@@ -55,7 +55,7 @@ pub(super) struct Showing {
     pub(super) displayed: bool,
     /// Whether what is in the box is shown. In a `video`, it is for browsers that show none.
     pub(super) has_content: bool,
-    /// What its style makes of it that separates words.
+    /// What separates words at its begin and at its end.
     pub(super) gap: Gap,
     /// Whether it floats. A letter that floats begins a word.
     pub(super) floats: bool,
