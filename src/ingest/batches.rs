@@ -28,7 +28,6 @@ use crate::text::Unit;
 pub(super) struct Batches<'i> {
     ingest: &'i Ingest<'i>,
     policy: Policy,
-    /// What the documents are.
     unit: Unit,
     /// Takes the events. Its error ends the ingestion.
     report: &'i mut dyn FnMut(Event<'_>) -> Result<()>,
@@ -530,7 +529,6 @@ enum Taken {
         /// Whether that is so as long as its content is the same.
         is_lasting: bool,
     },
-    /// The end of the input.
     End,
 }
 

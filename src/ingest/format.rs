@@ -82,15 +82,12 @@ pub enum InputFormat {
 /// What a record is of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// A line.
     Line,
-    /// The whole file.
     File,
     /// A record of a web archive.
     Archive,
 }
 
-/// The formats, and their names.
 const NAMES: [(&str, InputFormat); 7] = [
     ("auto", InputFormat::Auto),
     ("jsonl", InputFormat::Jsonl),

@@ -192,7 +192,6 @@ impl Input {
         }
     }
 
-    /// The longest record.
     pub(crate) fn max_record_bytes(&self) -> usize {
         self.max_record_bytes
     }
@@ -467,7 +466,6 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// The index of the input.
     pub(super) fn index(&self) -> usize {
         self.input.index
     }

@@ -248,7 +248,6 @@ struct Field<'l> {
 }
 
 impl<'l> Field<'l> {
-    /// A value of a line.
     fn new(line: &str, value: &'l RawValue, is_packed: bool) -> Self {
         Self {
             raw: value.get(),
@@ -291,7 +290,6 @@ impl Field<'_> {
         }
     }
 
-    /// The text of a document.
     fn text_of_document(self, name: &str) -> Result<String, Reason> {
         match self.is_packed {
             true => Err(not_utf8(&self.bytes(name)?)),

@@ -66,7 +66,6 @@ pub(super) fn readable_bytes(path: &Path, options: &ReadOptions) -> Result<Optio
     Ok(Some(metadata.len()))
 }
 
-/// The error of an input that cannot be opened.
 fn cannot_open(path: &Path) -> impl Fn(io::Error) -> Error {
     move |source| cannot_read(path, None, &source)
 }
@@ -105,11 +104,8 @@ pub(super) struct Opened {
     /// The unpacked bytes before the place, as `content` counts them.
     pub(super) offset: u64,
     first: Sample,
-    /// The length of the input as it is stored. `None` if it is not known.
-    length: Option<u64>,
     /// The pipe that it comes from, if it is known.
     pipe: Option<Pipe>,
-    /// The file, if it is one.
     file: Option<OpenedFile>,
 }
 
@@ -120,7 +116,6 @@ impl Opened {
             format: InputFormat::Auto,
             offset: 0,
             first: Sample::default(),
-            length: None,
             pipe: None,
             file: None,
         }
@@ -128,11 +123,12 @@ impl Opened {
 
     /// By what the input is known again, before anything is read of it.
     pub(super) fn identity(&self) -> Identity {
+        let file = self.file.as_ref();
         Identity {
-            length: self.length,
+            length: file.map(|file| file.length),
             first: self.first,
             last: Sample::default(),
-            stamp: self.file.as_ref().map(|file| file.stamp),
+            stamp: file.map(|file| file.stamp),
         }
     }
 
@@ -170,7 +166,6 @@ impl Pipe {
         file.try_clone().ok().map(Self)
     }
 
-    /// The standard input of the process.
     fn standard_input() -> Option<Self> {
         #[cfg(unix)]
         {
@@ -265,7 +260,7 @@ impl Opener<'_> {
             let most = self.options.max_record_bytes;
             warc::read_first_records(&mut opened.content, most, place.records);
         }
-        if opened.length.is_none() {
+        if opened.file.is_none() {
             // It cannot be opened again. Its places are counted from its beginning.
             opened.offset = raw_offset + skip;
             let ahead = opened.offset.checked_sub(opened.content.offset());
@@ -352,7 +347,7 @@ impl Opener<'_> {
             self.open_file()?
         };
         // A pipe may have no more than a line for now.
-        if opened.length.is_some() {
+        if opened.file.is_some() {
             least = SAMPLE_BYTES;
         }
         let looked_at = opened.content.peek(|bytes| {
@@ -397,14 +392,12 @@ impl Opener<'_> {
         let mut file = self.options.stop.open(&place)?;
         let metadata = file.metadata()?;
         let known = OpenedFile::new(&file, &metadata)?;
-        let length = metadata.is_file().then_some(metadata.len());
-        if let Some(bytes) = length
+        if known.is_some()
             && let Some(rows) = self.rows(&mut file)?
         {
             return Ok(Opened {
-                length,
                 file: known,
-                ..Opened::new(Unpacked::from_rows(rows, bytes))
+                ..Opened::new(Unpacked::from_rows(rows, metadata.len()))
             });
         }
         let pipe = Pipe::new(&file);
@@ -412,12 +405,11 @@ impl Opener<'_> {
         if let Some(known) = &known {
             stored = known.hash(stored);
         }
-        let mut content = Unpacked::new(stored, length.is_some())?;
+        let mut content = Unpacked::new(stored, known.is_some())?;
         if is_named_as_packed(&place) && self.is_web_archive() {
             content = content.of_packed_archive()?;
         }
         Ok(Opened {
-            length,
             pipe,
             file: known,
             ..Opened::new(content)
@@ -524,10 +516,10 @@ fn nanos_of(time: SystemTime) -> i64 {
     }
 }
 
-/// A file that is read.
 struct OpenedFile {
     file: File,
-    /// What it was when it was opened.
+    /// Its bytes, and what it was, when it was opened.
+    length: u64,
     stamp: Stamp,
     /// What was read of it from its beginning.
     whole: Whole,
@@ -546,6 +538,7 @@ impl OpenedFile {
         };
         Ok(Some(Self {
             file: file.try_clone()?,
+            length: metadata.len(),
             stamp,
             whole: Whole::default(),
         }))
@@ -582,7 +575,6 @@ impl OpenedFile {
 /// How the content of an input stands to what was read of it before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It is the same.
     Same,
     /// It has become longer.
     Grown,

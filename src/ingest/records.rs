@@ -781,7 +781,6 @@ fn parse<T, E: From<Rejected>>(
     }
 }
 
-/// The reason of an error of an input.
 fn reason_of_input(error: Error) -> String {
     match error {
         Error::Input { reason, .. } => reason,

@@ -85,12 +85,10 @@ impl Failure {
     }
 }
 
-/// What a step has brought.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// Bytes, or the beginning or the end of a packed part.
     Forward,
-    /// The end of the input.
     End,
 }
 
@@ -198,7 +196,6 @@ impl Unpacked {
         Err(io::Error::new(io::ErrorKind::InvalidData, reason))
     }
 
-    /// With what it is packed.
     pub(super) fn packing(&self) -> Packing {
         self.packing
     }

@@ -97,7 +97,6 @@ fn goes_on(line: &[u8]) -> bool {
     matches!(line, [b' ' | b'\t', ..])
 }
 
-/// Where a header ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HeaderEnd {
     /// Behind so many bytes, with the blank line.

@@ -308,7 +308,6 @@ fn number(rest: &mut &str, digits: usize) -> Option<i16> {
     number.parse().ok()
 }
 
-/// The head of a response.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Head<'b> {
     /// The number that tells what became of the request, such as 200.
@@ -456,7 +455,6 @@ impl<'b> Head<'b> {
     }
 }
 
-/// Whether a type is that of HTML.
 fn is_html(content_type: &str) -> bool {
     let name = content_type.split(';').next().unwrap_or_default().trim();
     ["text/html", "application/xhtml+xml"]

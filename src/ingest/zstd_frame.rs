@@ -4,7 +4,6 @@ use std::io::{self, Read};
 
 use super::stored_bytes::StoredBytes;
 
-/// A frame of zstd.
 pub(super) struct Frame {
     decoder: zstd::Decoder<'static, StoredBytes>,
     /// The bytes that are held to be repeated.

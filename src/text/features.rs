@@ -73,7 +73,6 @@ impl Features {
         }
     }
 
-    /// The sketch of the shingles.
     pub(super) fn sketch(self, size: SketchSize) -> Option<Sketch> {
         let Self {
             hashes, shingles, ..
@@ -356,7 +355,6 @@ impl Weighted {
         }
     }
 
-    /// The sketch of the units.
     pub(super) fn sketch(&self, size: SketchSize) -> Option<Sketch> {
         let units = match size {
             SketchSize::None => Vec::new(),

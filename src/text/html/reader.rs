@@ -215,7 +215,6 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
     }
 
-    /// Opens an element of HTML.
     fn open_html(&mut self, tag: &Tag<'_>, traits: Traits) {
         let element = self.element(tag, traits);
         if traits.has(Trait::Void) {
@@ -595,7 +594,6 @@ impl Element {
     }
 }
 
-/// An open element.
 #[derive(Clone, Copy)]
 struct Open {
     element: Element,

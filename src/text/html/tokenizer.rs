@@ -23,7 +23,6 @@ names! {
     ROLE = "role", SIZE = "size", STYLE = "style", TYPE = "type", X = "x", XLINK_HREF = "xlink:href", Y = "y",
 }
 
-/// A token of a page.
 pub(super) enum Token<'a> {
     /// Text without references.
     Text(&'a [u8]),
@@ -33,7 +32,6 @@ pub(super) enum Token<'a> {
     End(Name),
 }
 
-/// A start tag.
 pub(super) struct Tag<'a> {
     pub(super) name: Name,
     /// The name as it is written, with its prefix.
@@ -771,7 +769,6 @@ impl<'a> Attributes<'a> {
         known.any(|known| essence.eq_ignore_ascii_case(known.as_bytes()))
     }
 
-    /// The inline style.
     pub(super) fn style(&self) -> Option<Cow<'a, [u8]>> {
         self.style.map(decoded)
     }
