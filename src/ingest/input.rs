@@ -225,8 +225,10 @@ impl Input {
     }
 
     fn copy_warc(&mut self, to: &mut dyn Write) -> io::Result<bool> {
-        let has_any = warc::copy_record(&mut self.opened.content, self.max_record_bytes, to)?;
-        self.opened.offset = self.opened.content.offset();
+        let opened = &mut self.opened;
+        let first = &mut opened.first_records;
+        let has_any = warc::copy_record(&mut opened.content, first, self.max_record_bytes, to)?;
+        opened.offset = opened.content.offset();
         self.records += u64::from(has_any);
         Ok(has_any)
     }
@@ -279,12 +281,14 @@ impl Input {
     /// Reads the next record of a web archive, and where it begins.
     fn read_warc(&mut self) -> io::Result<Option<(RawContent, Offset)>> {
         let before = self.mark();
-        let next = warc::next_record(&mut self.opened.content, self.max_record_bytes)?;
+        let opened = &mut self.opened;
+        let first = &mut opened.first_records;
+        let next = warc::next_record(&mut opened.content, first, self.max_record_bytes)?;
         if let Some((record, _)) = &next {
-            if self.may_grow && warc::may_be_cut(record, &mut self.opened.content) {
+            if self.may_grow && warc::may_be_cut(record, &mut opened.content) {
                 self.last_line = Some(before);
             }
-            self.opened.offset = self.opened.content.offset();
+            opened.offset = opened.content.offset();
             // Its place is known again by the part of the archive, or by what is before it in the archive.
             self.last = Sample::default();
         }

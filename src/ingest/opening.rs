@@ -16,7 +16,7 @@ use super::options::ReadOptions;
 use super::stored_bytes::{Progress, Stored};
 use super::unpacked::{Packing, Unpacked, is_of_content};
 use super::unreadable::{kind_of, kind_of_old_lines, kind_of_wide_lines};
-use super::warc;
+use super::warc::FirstRecords;
 use crate::error::{Error, Result, path_name};
 use crate::files::is_named_as_packed;
 use crate::source::{Identity, Place, Sample, Stamp};
@@ -103,6 +103,8 @@ pub(super) struct Opened {
     pub(super) format: InputFormat,
     /// The unpacked bytes before the place, as `content` counts them.
     pub(super) offset: u64,
+    /// Of a web archive.
+    pub(super) first_records: FirstRecords,
     first: Sample,
     /// The pipe that it comes from, if it is known.
     pipe: Option<Pipe>,
@@ -115,6 +117,7 @@ impl Opened {
             content,
             format: InputFormat::Auto,
             offset: 0,
+            first_records: FirstRecords::default(),
             first: Sample::default(),
             pipe: None,
             file: None,
@@ -258,7 +261,7 @@ impl Opener<'_> {
         let is_packed = opened.content.packing() != Packing::None;
         if is_packed && opened.format.cut() == Cut::Archive {
             let most = self.options.max_record_bytes;
-            warc::read_first_records(&mut opened.content, most, place.records);
+            opened.first_records = FirstRecords::read(&mut opened.content, most, place.records);
         }
         if opened.file.is_none() {
             // It cannot be opened again. Its places are counted from its beginning.

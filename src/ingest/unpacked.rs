@@ -30,25 +30,9 @@ pub(super) struct Unpacked {
     failed: Option<Failure>,
     /// Whether all places are counted from the beginning of the input.
     is_read_once: bool,
-    first_records: FirstRecords,
     /// What the frames of zstd were packed with, if the input begins with it.
     dictionary: Vec<u8>,
     packing: Packing,
-}
-
-/// How the first records of a web archive are packed. It depends on the beginning of the archive alone, so that a
-/// reading that goes on somewhere knows the same.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct FirstRecords {
-    /// How many were read, at most `COUNT`.
-    pub(super) read: u64,
-    /// Whether a packed part has several of them.
-    pub(super) share_parts: bool,
-}
-
-impl FirstRecords {
-    /// So many records tell how an archive is packed.
-    pub(super) const COUNT: u64 = 8;
 }
 
 /// How bytes are packed.
@@ -144,7 +128,6 @@ impl Unpacked {
         let stored = StoredBytes::new(stored, offset);
         Self {
             dictionary: self.dictionary.clone(),
-            first_records: self.first_records,
             ..Self::from_stored(stored, self.packing)
         }
     }
@@ -172,7 +155,6 @@ impl Unpacked {
             parts: VecDeque::from([(0, offset)]),
             failed: None,
             is_read_once: false,
-            first_records: FirstRecords::default(),
             dictionary: Vec::new(),
             packing: Packing::None,
         }
@@ -263,20 +245,6 @@ impl Unpacked {
     pub(super) fn is_at_part(&self) -> bool {
         let next = self.next_part();
         self.is_packed() && next > 0 && self.parts[next - 1].0 == self.offset()
-    }
-
-    /// What the first records of a web archive have told so far.
-    pub(super) fn first_records(&self) -> FirstRecords {
-        self.first_records
-    }
-
-    /// Notes that a record was read, and whether it begins within a packed part.
-    pub(super) fn note_record(&mut self, is_within_part: bool) {
-        let first = &mut self.first_records;
-        if first.read < FirstRecords::COUNT {
-            first.read += 1;
-            first.share_parts |= is_within_part;
-        }
     }
 
     /// The number of parts that begin at the next byte or before.

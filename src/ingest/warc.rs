@@ -14,7 +14,7 @@ use std::io::{self, BufRead as _, Write};
 
 use super::input::RawContent;
 use super::rejected::Offset;
-use super::unpacked::{FirstRecords, Unpacked, without_padding};
+use super::unpacked::{Unpacked, without_padding};
 use super::warc_page::WarcPage;
 
 /// The most bytes of a header. Those of records have some hundred.
@@ -293,13 +293,27 @@ fn behind_record(bytes: &[u8]) -> Option<&[u8]> {
     bytes.get(length.checked_add(header.0.len())?..)
 }
 
-/// Reads the first records of an archive, which tell how it is packed, up to one of this number. What cannot be read is
-/// met again.
-pub(super) fn read_first_records(content: &mut Unpacked, most: usize, number: u64) {
-    while content.first_records().read < number.min(FirstRecords::COUNT) {
-        if !matches!(Cutter::new(content, most, None).next_record(), Ok(Some(_))) {
-            return;
-        }
+/// How the first records of an archive are packed. It depends on the beginning of the archive alone, so that a reading
+/// that goes on somewhere knows the same.
+#[derive(Default)]
+pub(super) struct FirstRecords {
+    /// How many were read, at most `COUNT`.
+    read: u64,
+    /// Whether a packed part has several of them.
+    share_parts: bool,
+}
+
+impl FirstRecords {
+    /// So many records tell how an archive is packed.
+    const COUNT: u64 = 8;
+
+    /// Reads them up to one of this number. What cannot be read is met again.
+    pub(super) fn read(content: &mut Unpacked, most: usize, number: u64) -> Self {
+        let mut first = Self::default();
+        while first.read < number.min(Self::COUNT)
+            && matches!(next_record(content, &mut first, most), Ok(Some(_)))
+        {}
+        first
     }
 }
 
@@ -307,9 +321,10 @@ pub(super) fn read_first_records(content: &mut Unpacked, most: usize, number: u6
 /// not held.
 pub(super) fn next_record(
     content: &mut Unpacked,
+    first: &mut FirstRecords,
     most: usize,
 ) -> io::Result<Option<(RawContent, Offset)>> {
-    Cutter::new(content, most, None).next_record()
+    Cutter::new(content, first, most, None).next_record()
 }
 
 /// Whether a record that was read is the beginning of one whose rest was not written yet, as far as the end of the input
@@ -324,10 +339,11 @@ pub(super) fn may_be_cut(record: &RawContent, content: &mut Unpacked) -> bool {
 /// Copies the next record as it is, with the blank bytes around it. False at the end.
 pub(super) fn copy_record(
     content: &mut Unpacked,
+    first: &mut FirstRecords,
     most: usize,
     to: &mut dyn Write,
 ) -> io::Result<bool> {
-    let mut cutter = Cutter::new(content, most, Some(to));
+    let mut cutter = Cutter::new(content, first, most, Some(to));
     let cut = cutter.next_record()?;
     // The blank bytes behind a record belong to it. What else is behind is met again.
     let behind = cutter.pass_over_blank_bytes();
@@ -374,8 +390,8 @@ struct Cutter<'c> {
     is_at_part: bool,
     /// Whether the record begins within a packed part.
     is_within_part: bool,
-    /// What the records before it tell.
-    before: FirstRecords,
+    /// What the first records before it tell.
+    first: &'c mut FirstRecords,
 }
 
 /// With this byte begins a member of gzip.
@@ -405,15 +421,19 @@ const NO_NUMBER: &str =
 const CUT_BY_PART: &str = "the Content-Length of the WARC record is too long: the packed part that holds the record ends before";
 
 impl<'c> Cutter<'c> {
-    fn new(content: &'c mut Unpacked, most: usize, to: Option<&'c mut dyn Write>) -> Self {
-        let before = content.first_records();
+    fn new(
+        content: &'c mut Unpacked,
+        first: &'c mut FirstRecords,
+        most: usize,
+        to: Option<&'c mut dyn Write>,
+    ) -> Self {
         Self {
             content,
             most,
             to,
             is_at_part: false,
             is_within_part: false,
-            before,
+            first,
         }
     }
 
@@ -423,8 +443,9 @@ impl<'c> Cutter<'c> {
             Err(error) if self.content.damage().is_some() => self.pass_over_damage(error),
             cut => cut,
         }?;
-        if cut.is_some() {
-            self.content.note_record(self.is_within_part);
+        if cut.is_some() && self.first.read < FirstRecords::COUNT {
+            self.first.read += 1;
+            self.first.share_parts |= self.is_within_part;
         }
         Ok(cut)
     }
@@ -659,13 +680,13 @@ impl<'c> Cutter<'c> {
     fn packs_each(&self) -> bool {
         /// Many archives begin with a part for the note of the crawler alone.
         const ENOUGH: u64 = 2;
-        self.before.read >= ENOUGH && !self.before.share_parts
+        self.first.read >= ENOUGH && !self.first.share_parts
     }
 
     /// Whether the packed part that the record begins holds no other record: as it is with the first records of the
     /// archive. Where there are too few before, the part itself tells, as far as a record may reach that is held.
     fn is_alone_in_part(&mut self) -> bool {
-        if !self.is_at_part || self.before.share_parts {
+        if !self.is_at_part || self.first.share_parts {
             return false;
         }
         if self.packs_each() {
@@ -676,7 +697,7 @@ impl<'c> Cutter<'c> {
             return false;
         };
         let ends = length < most;
-        if ends && !self.is_bounded(length) || !ends && self.before.read == 0 {
+        if ends && !self.is_bounded(length) || !ends && self.first.read == 0 {
             return false;
         }
         let part = &self.content.buffered()[..length];
