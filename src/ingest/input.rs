@@ -156,7 +156,13 @@ impl Input {
 
     /// The place behind what was used.
     fn mark(&mut self) -> Mark {
-        let (raw_offset, skip) = self.opened.content.place_of(self.opened.offset);
+        let content = &mut self.opened.content;
+        let (mut raw_offset, mut skip) = content.part_of(self.opened.offset);
+        // What can be read only once has no part to begin with.
+        if content.packing() != Packing::None && !self.origin.is_file() {
+            raw_offset = 0;
+            skip = self.opened.offset;
+        }
         let place = Place {
             raw_offset,
             skip,

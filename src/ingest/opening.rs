@@ -371,7 +371,7 @@ impl Opener<'_> {
             Some(given) => (given, None),
             None => (self.options.stop.standard_input(), Pipe::standard_input()),
         };
-        let content = Unpacked::new(self.progress.count(stored), false)?;
+        let content = Unpacked::new(self.progress.count(stored))?;
         Ok(Opened {
             pipe,
             ..Opened::new(content)
@@ -408,7 +408,7 @@ impl Opener<'_> {
         if let Some(known) = &known {
             stored = known.hash(stored);
         }
-        let mut content = Unpacked::new(stored, known.is_some())?;
+        let mut content = Unpacked::new(stored)?;
         if is_named_as_packed(&place) && self.is_web_archive() {
             content = content.of_packed_archive()?;
         }

@@ -28,8 +28,6 @@ pub(super) struct Unpacked {
     parts: VecDeque<(u64, u64)>,
     /// Why nothing more can be read.
     failed: Option<Failure>,
-    /// Whether all places are counted from the beginning of the input.
-    is_read_once: bool,
     /// What the frames of zstd were packed with, if the input begins with it.
     dictionary: Vec<u8>,
     packing: Packing,
@@ -82,9 +80,8 @@ const ROOM: usize = 256 << 10;
 const LARGE: usize = 1 << 20;
 
 impl Unpacked {
-    /// An input from its beginning. It is packed if it begins so. If it cannot be read `again`, all its places are
-    /// counted from its beginning.
-    pub(super) fn new(stored: Stored, again: bool) -> io::Result<Self> {
+    /// An input from its beginning. It is packed if it begins so.
+    pub(super) fn new(stored: Stored) -> io::Result<Self> {
         let mut stored = StoredBytes::new(stored, 0);
         let beginning = stored.peek(4)?;
         let packing = match beginning {
@@ -92,10 +89,7 @@ impl Unpacked {
             _ if beginning.starts_with(ZSTD) || is_skippable_frame(beginning) => Packing::Zstd,
             _ => Packing::None,
         };
-        Ok(Self {
-            is_read_once: !again,
-            ..Self::from_stored(stored, packing)
-        })
+        Ok(Self::from_stored(stored, packing))
     }
 
     /// The same input before anything of it was read, which is a packed web archive by its name. If it begins neither
@@ -154,7 +148,6 @@ impl Unpacked {
             unpacked: 0,
             parts: VecDeque::from([(0, offset)]),
             failed: None,
-            is_read_once: false,
             dictionary: Vec::new(),
             packing: Packing::None,
         }
@@ -316,16 +309,6 @@ impl Unpacked {
             (stored, skip)
         } else {
             (stored + skip, 0)
-        }
-    }
-
-    /// Where to begin to read again at an unpacked offset, as in `part_of`.
-    pub(super) fn place_of(&mut self, offset: u64) -> (u64, u64) {
-        let place = self.part_of(offset);
-        if self.is_read_once && self.is_packed() {
-            (0, offset)
-        } else {
-            place
         }
     }
 
