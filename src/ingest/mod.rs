@@ -56,7 +56,6 @@ mod unpacked_tests;
 mod unreadable;
 mod warc;
 mod warc_page;
-mod zstd_frame;
 
 pub use format::InputFormat;
 pub use ingestion::{Event, Ingest, Ingested, Resumed};
