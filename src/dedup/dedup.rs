@@ -573,11 +573,7 @@ impl Dedup {
     ) -> Result<BTreeSet<usize>> {
         // So a run that goes on has the time of the one before.
         unread.date_undated(database.snapshot()?.stats()?.created);
-        // Records that cannot be judged survive, also where an input has no others.
-        let mut ingest = Ingest::new(database)
-            .asks(false)
-            .batch(BATCH)
-            .knows_rejected();
+        let mut ingest = Ingest::new(database).asks(false).batch(BATCH);
         if let Some(scheme) = self.scheme {
             ingest = ingest.scheme(scheme);
         }

@@ -1,13 +1,12 @@
 //! The documents of an evaluation: their texts, and their tokens as numbers.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Instant;
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::error::{Error, Result};
-use crate::ingest::{Page, Record, Records, Rejected};
+use crate::ingest::{Content, Record, Records, Rejected};
 use crate::text;
 
 /// The documents of an evaluation, in memory.
@@ -48,7 +47,7 @@ pub struct Corpus {
 #[derive(Debug)]
 pub(super) struct Entry {
     /// The page as it came, which some methods read in their own way.
-    pub(super) page: Page,
+    pub(super) page: Content,
     group: Option<String>,
     /// The tokens in order, as indexes of words.
     pub(super) tokens: Vec<u32>,
@@ -110,7 +109,7 @@ impl Corpus {
         &mut self,
         key: Vec<u8>,
         group: Option<String>,
-        page: Page,
+        page: Content,
         numbers: &mut HashMap<String, u32>,
     ) {
         if self.by_key.contains_key(&key) {
@@ -119,13 +118,7 @@ impl Corpus {
         }
         let begin = Instant::now();
         let mut tokens = Vec::new();
-        let text = match &page {
-            Page::Text(text) => Cow::Borrowed(text),
-            Page::Html(html) => {
-                Cow::Owned(text::visible_text(html, text::Syntax::from_beginning(html)))
-            }
-            Page::Xhtml(page) => Cow::Owned(text::visible_text(page, text::Syntax::Xhtml)),
-        };
+        let text = page.text(text::visible_text).unwrap_or_default();
         for token in text::tokens(&text::normalized(&text)) {
             let number = numbers.get(token).copied().unwrap_or_else(|| {
                 let number = self.words.len() as u32;
@@ -223,17 +216,17 @@ impl Corpus {
     /// A corpus of texts, whose keys are their indexes.
     #[cfg(test)]
     pub(super) fn from_texts(texts: &[&str]) -> Self {
-        Self::from_pages(texts.iter().map(|text| Page::Text((*text).to_owned())))
+        Self::from_pages(texts.iter().map(|text| Content::Text((*text).to_owned())))
     }
 
     /// The same, of HTML.
     #[cfg(test)]
     pub(super) fn from_html(pages: &[String]) -> Self {
-        Self::from_pages(pages.iter().map(|html| Page::Html(html.clone())))
+        Self::from_pages(pages.iter().map(|html| Content::Html(html.clone())))
     }
 
     #[cfg(test)]
-    fn from_pages(pages: impl Iterator<Item = Page>) -> Self {
+    fn from_pages(pages: impl Iterator<Item = Content>) -> Self {
         let mut corpus = Self::empty();
         let mut numbers = HashMap::new();
         for (index, page) in pages.enumerate() {

@@ -7,15 +7,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use std::{mem, thread};
 
-use super::fingerprinting::Fingerprinting;
-use super::ingestion::{Event, Ingested, Resumed, Settings};
+use super::ingestion::{Event, Ingest, Ingested, Resumed};
 use super::input::{Position, Raw, RawContent};
 use super::options::ReadOptions;
-use super::record::{Documents, OnText, Record, keys_of};
+use super::record::{Documents, Fingerprinting, OnText, Record, keys_of};
 use super::records::Records;
 use super::rejected::{Reason, Rejected};
 use super::resuming::Sources;
-use crate::database::{Change, Database, Policy, Verdict, WriteTxn};
+use crate::database::{Change, Policy, Verdict, WriteTxn};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::parallel;
@@ -27,10 +26,8 @@ use crate::text::Unit;
 /// Whatever ends an ingestion is an error here. Nothing is committed after one but by a caller that knows that the
 /// error is one of an input.
 pub(super) struct Batches<'i> {
-    database: &'i Database,
-    settings: &'i Settings,
+    ingest: &'i Ingest<'i>,
     policy: Policy,
-    /// What the documents are.
     unit: Unit,
     /// Takes the events. Its error ends the ingestion.
     report: &'i mut dyn FnMut(Event<'_>) -> Result<()>,
@@ -69,17 +66,15 @@ const UNITS_TOGETHER: usize = 1024;
 
 impl<'i> Batches<'i> {
     pub(super) fn new(
-        database: &'i Database,
-        settings: &'i Settings,
+        ingest: &'i Ingest<'i>,
         unit: Unit,
         sources: Sources,
         report: &'i mut dyn FnMut(Event<'_>) -> Result<()>,
         began: Instant,
     ) -> Self {
         Self {
-            database,
-            settings,
-            policy: settings.policy.clone().ignoring(sources.ignored()),
+            ingest,
+            policy: ingest.policy.clone().ignoring(sources.ignored()),
             unit,
             report,
             txn: None,
@@ -138,7 +133,7 @@ impl<'i> Batches<'i> {
     }
 
     fn take_all(&mut self, chunks: &Ahead<Step>) -> Result<()> {
-        while !self.settings.stop.is_asked() {
+        while !self.ingest.stop.is_asked() {
             match chunks.recv_timeout(self.next_look()) {
                 Ok(chunk) => {
                     let chunk = match chunk.unwrap_or_else(|panic| resume_unwind(panic)) {
@@ -322,7 +317,7 @@ impl<'i> Batches<'i> {
         }
         // Behind the last unit, a batch may end.
         self.waiting.behind = Some(position);
-        if self.in_batch + self.waiting.documents.len() < self.settings.batch {
+        if self.in_batch + self.waiting.documents.len() < self.ingest.batch {
             return Ok(());
         }
         self.insert()?;
@@ -334,7 +329,7 @@ impl<'i> Batches<'i> {
         let begun = match self.txn.take() {
             Some(txn) => txn,
             None => {
-                let txn = self.database.begin_write()?;
+                let txn = self.ingest.database.begin_write()?;
                 // Others may have written in the meantime.
                 self.next_number = txn.next_number();
                 self.sources.begin_transaction();
@@ -345,7 +340,7 @@ impl<'i> Batches<'i> {
     }
 
     fn reject(&mut self, rejected: &Rejected, position: Position) -> Result<()> {
-        if self.settings.strict {
+        if self.ingest.strict {
             return Err(Error::from(rejected));
         }
         self.since.rejected += 1;
@@ -358,7 +353,7 @@ impl<'i> Batches<'i> {
     /// Reports that an input cannot be read further, and keeps that if it is so as long as its content is the same.
     fn fail(&mut self, rejected: &Rejected, position: &Position, is_lasting: bool) -> Result<()> {
         let error = Error::from(rejected);
-        if self.settings.strict {
+        if self.ingest.strict {
             return Err(error);
         }
         self.failed += 1;
@@ -393,7 +388,7 @@ impl<'i> Batches<'i> {
         while from < documents.len() {
             let mut to = documents.len();
             if is_whole {
-                to = to.min(from + self.settings.batch - self.in_batch);
+                to = to.min(from + self.ingest.batch - self.in_batch);
             }
             self.insert_together(&documents[from..to])?;
             self.in_batch += to - from;
@@ -412,7 +407,7 @@ impl<'i> Batches<'i> {
     /// Inserts documents, and reports those that have near-duplicates.
     fn insert_together(&mut self, documents: &[Document]) -> Result<()> {
         let is_whole = self.unit == Unit::Document;
-        if !self.settings.asks {
+        if !self.ingest.asks {
             for document in documents {
                 let old = self.transaction()?.insert(document)?;
                 self.since.documents += u64::from(is_whole);
@@ -460,7 +455,7 @@ impl<'i> Batches<'i> {
     }
 
     fn commit_if_full(&mut self) -> Result<()> {
-        if self.in_batch >= self.settings.batch {
+        if self.in_batch >= self.ingest.batch {
             self.commit()?;
         }
         Ok(())
@@ -534,7 +529,6 @@ enum Taken {
         /// Whether that is so as long as its content is the same.
         is_lasting: bool,
     },
-    /// The end of the input.
     End,
 }
 
@@ -548,29 +542,26 @@ struct Taker {
 impl Taker {
     fn step(&self, raw: Raw) -> Step {
         let position = raw.position.clone();
-        let taken = match raw.content {
-            RawContent::End => Taken::End,
-            RawContent::Failed { is_lasting, .. } => match self.take(raw) {
-                Ok(taken) => taken,
-                Err(rejected) => Taken::Failed {
-                    rejected,
-                    is_lasting,
-                },
-            },
-            _ => {
-                let is_last_line = position.is_last_line;
-                let is_in_character = is_last_line && ends_in_character(&raw.content);
-                match self.take(raw) {
-                    Ok(taken) => taken,
-                    Err(rejected)
-                        if is_last_line && may_be_cut(&rejected.reason, is_in_character) =>
-                    {
-                        Taken::Left(rejected)
-                    }
-                    Err(rejected) => Taken::Rejected(rejected),
-                }
-            }
+        let is_last_line = position.is_last_line;
+        let is_in_character = is_last_line && ends_in_character(&raw.content);
+        let is_lasting = match raw.content {
+            RawContent::Failed { is_lasting, .. } => Some(is_lasting),
+            _ => None,
         };
+        let taken = match raw.content {
+            RawContent::End => Ok(Taken::End),
+            _ => self.take(raw),
+        };
+        let taken = taken.unwrap_or_else(|rejected| match is_lasting {
+            Some(is_lasting) => Taken::Failed {
+                rejected,
+                is_lasting,
+            },
+            None if is_last_line && may_be_cut(&rejected.reason, is_in_character) => {
+                Taken::Left(rejected)
+            }
+            None => Taken::Rejected(rejected),
+        });
         Step { taken, position }
     }
 

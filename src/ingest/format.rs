@@ -82,15 +82,12 @@ pub enum InputFormat {
 /// What a record is of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// A line.
     Line,
-    /// The whole file.
     File,
     /// A record of a web archive.
     Archive,
 }
 
-/// The formats, and their names.
 const NAMES: [(&str, InputFormat); 7] = [
     ("auto", InputFormat::Auto),
     ("jsonl", InputFormat::Jsonl),
@@ -174,8 +171,9 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
     if begins_archive(beginning) || name.ends_with(".warc") {
         return Ok(InputFormat::Warc);
     }
-    let is_page = name_ends(&name, HTML_NAMES) || name_ends(&name, XHTML_NAMES);
-    let is_named_text = is_page || name_ends(&name, TEXT_NAMES);
+    let kind_by_name = kind_by_name(path);
+    let is_page = matches!(kind_by_name, Some(Kind::Html | Kind::Xhtml));
+    let is_named_text = kind_by_name.is_some();
     let shown = beginning_of(beginning);
     let shown = shown.trim_ascii_start();
     let kind = kind_of_bytes(beginning);

@@ -7,8 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use super::batches::{Batches, LOOK};
-use super::fingerprinting::Fingerprinting;
-use super::record::OnText;
+use super::record::{Fingerprinting, OnText};
 use super::records::Records;
 use super::rejected::Rejected;
 use super::resuming::{Reread, Sources};
@@ -20,20 +19,6 @@ use crate::sketch::SketchSize;
 use crate::source::Totals;
 use crate::store::NamesTaken;
 use crate::text::Scheme;
-
-/// The settings of an ingestion that concern its batches.
-#[derive(Clone, Debug)]
-pub(super) struct Settings {
-    pub(super) policy: Policy,
-    /// The number of records that are committed together.
-    pub(super) batch: usize,
-    /// Whether a bad record ends the ingestion.
-    pub(super) strict: bool,
-    /// Whether near-duplicates are looked for.
-    pub(super) asks: bool,
-    /// Says whether the ingestion is to end.
-    pub(super) stop: Stop,
-}
 
 /// Ingests records into a database.
 ///
@@ -58,11 +43,13 @@ pub(super) struct Settings {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Ingest<'d> {
-    database: &'d Database,
-    settings: Settings,
+    pub(super) database: &'d Database,
+    pub(super) policy: Policy,
+    pub(super) batch: usize,
+    pub(super) strict: bool,
+    pub(super) asks: bool,
+    pub(super) stop: Stop,
     reread: Reread,
-    /// Whether an input is known again of which every record was rejected.
-    knows_rejected: bool,
     scheme: Option<Scheme>,
     on_text: Option<OnText>,
 }
@@ -72,15 +59,12 @@ impl<'d> Ingest<'d> {
     pub fn new(database: &'d Database) -> Self {
         Self {
             database,
-            settings: Settings {
-                policy: Policy::link(),
-                batch: 10_000,
-                strict: false,
-                asks: true,
-                stop: Stop::default(),
-            },
+            policy: Policy::link(),
+            batch: 10_000,
+            strict: false,
+            asks: true,
+            stop: Stop::default(),
             reread: Reread::default(),
-            knows_rejected: false,
             scheme: None,
             on_text: None,
         }
@@ -89,7 +73,7 @@ impl<'d> Ingest<'d> {
     /// What to do with near-duplicates. Default: [`Policy::link`].
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
-        self.settings.policy = policy;
+        self.policy = policy;
         self
     }
 
@@ -100,7 +84,7 @@ impl<'d> Ingest<'d> {
     /// that comes slowly, no record waits for more than about a second.
     #[must_use]
     pub fn batch(mut self, records: usize) -> Self {
-        self.settings.batch = records.max(1);
+        self.batch = records.max(1);
         self
     }
 
@@ -108,7 +92,7 @@ impl<'d> Ingest<'d> {
     /// records before it are committed. Default: false; both are reported and counted.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
-        self.settings.strict = strict;
+        self.strict = strict;
         self
     }
 
@@ -116,7 +100,7 @@ impl<'d> Ingest<'d> {
     /// says, and none is reported as a duplicate. That takes less time.
     #[must_use]
     pub fn asks(mut self, asks: bool) -> Self {
-        self.settings.asks = asks;
+        self.asks = asks;
         self
     }
 
@@ -149,17 +133,11 @@ impl<'d> Ingest<'d> {
         self
     }
 
-    /// An input is known again even if every record of it was rejected. Otherwise such an input counts as not read.
-    pub(crate) fn knows_rejected(mut self) -> Self {
-        self.knows_rejected = true;
-        self
-    }
-
     /// A function that is asked several times a second whether to end. If it says so, what was read is committed.
     /// Default: never.
     #[must_use]
     pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.settings.stop = Stop::when(stop);
+        self.stop = Stop::when(stop);
         self
     }
 
@@ -208,7 +186,7 @@ impl<'d> Ingest<'d> {
         // Before anything is read of the inputs.
         self.database.store.ensure_usable()?;
         let began = Instant::now();
-        let needs_sketches = self.settings.policy.needs_sketches();
+        let needs_sketches = self.policy.needs_sketches();
         let sketch_size = self.database.sketch_size();
         if needs_sketches && sketch_size == SketchSize::None {
             return Err(Error::SketchSizes {
@@ -226,11 +204,10 @@ impl<'d> Ingest<'d> {
             self.database,
             &mut records,
             self.reread,
-            self.knows_rejected,
-            self.settings.asks && self.settings.policy.counts(),
+            self.asks && self.policy.counts(),
         )?;
         let unit = records.options().unit;
-        let batches = Batches::new(self.database, &self.settings, unit, sources, report, began);
+        let batches = Batches::new(self, unit, sources, report, began);
         batches.run(records, rule, self.on_text.clone(), &resumptions)
     }
 
@@ -251,7 +228,7 @@ impl<'d> Ingest<'d> {
                 report(Event::Waiting)?;
                 is_told = true;
             }
-            if self.settings.stop.is_asked() {
+            if self.stop.is_asked() {
                 return Err(Error::Interrupted);
             }
             thread::sleep(LOOK);

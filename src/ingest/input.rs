@@ -109,7 +109,8 @@ impl Input {
             }
             Err(source) => {
                 self.ended = true;
-                let line = self.has_lines().then_some(before.place.line + 1);
+                let has_lines = self.opened.format.cut() == Cut::Line;
+                let line = has_lines.then_some(before.place.line + 1);
                 let content = failed(line, &source);
                 self.raw(before, line, None, content)
             }
@@ -153,13 +154,15 @@ impl Input {
         }
     }
 
-    fn has_lines(&self) -> bool {
-        self.opened.format.cut() == Cut::Line
-    }
-
     /// The place behind what was used.
     fn mark(&mut self) -> Mark {
-        let (raw_offset, skip) = self.opened.content.place_of(self.opened.offset);
+        let content = &mut self.opened.content;
+        let (mut raw_offset, mut skip) = content.part_of(self.opened.offset);
+        // What can be read only once has no part to begin with.
+        if content.packing() != Packing::None && !self.origin.is_file() {
+            raw_offset = 0;
+            skip = self.opened.offset;
+        }
         let place = Place {
             raw_offset,
             skip,
@@ -176,12 +179,9 @@ impl Input {
     fn end(&mut self) {
         self.ended = true;
         if self.origin.is_file() {
-            self.origin = Arc::new(Origin {
-                index: self.origin.index,
-                path: self.origin.path.clone(),
-                identity: self.opened.identity_at_end(),
-                is_of_rows: self.origin.is_of_rows,
-            });
+            let mut origin = Origin::clone(&self.origin);
+            origin.identity = self.opened.identity_at_end();
+            self.origin = Arc::new(origin);
         }
     }
 
@@ -198,7 +198,6 @@ impl Input {
         }
     }
 
-    /// The longest record.
     pub(crate) fn max_record_bytes(&self) -> usize {
         self.max_record_bytes
     }
@@ -232,8 +231,10 @@ impl Input {
     }
 
     fn copy_warc(&mut self, to: &mut dyn Write) -> io::Result<bool> {
-        let has_any = warc::copy_record(&mut self.opened.content, self.max_record_bytes, to)?;
-        self.opened.offset = self.opened.content.offset();
+        let opened = &mut self.opened;
+        let first = &mut opened.first_records;
+        let has_any = warc::copy_record(&mut opened.content, first, self.max_record_bytes, to)?;
+        opened.offset = opened.content.offset();
         self.records += u64::from(has_any);
         Ok(has_any)
     }
@@ -286,12 +287,14 @@ impl Input {
     /// Reads the next record of a web archive, and where it begins.
     fn read_warc(&mut self) -> io::Result<Option<(RawContent, Offset)>> {
         let before = self.mark();
-        let next = warc::next_record(&mut self.opened.content, self.max_record_bytes)?;
+        let opened = &mut self.opened;
+        let first = &mut opened.first_records;
+        let next = warc::next_record(&mut opened.content, first, self.max_record_bytes)?;
         if let Some((record, _)) = &next {
-            if self.may_grow && warc::may_be_cut(record, &mut self.opened.content) {
+            if self.may_grow && warc::may_be_cut(record, &mut opened.content) {
                 self.last_line = Some(before);
             }
-            self.opened.offset = self.opened.content.offset();
+            opened.offset = opened.content.offset();
             // Its place is known again by the part of the archive, or by what is before it in the archive.
             self.last = Sample::default();
         }
@@ -438,7 +441,7 @@ impl Raw {
 }
 
 /// The input that a record comes from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Origin {
     /// Its index among the inputs.
     index: usize,
@@ -473,7 +476,6 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// The index of the input.
     pub(super) fn index(&self) -> usize {
         self.input.index
     }

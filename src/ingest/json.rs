@@ -105,21 +105,15 @@ fn number_that_is_none(line: &str, column: usize) -> Option<&'static str> {
     let bytes = line.as_bytes();
     let stopped = column.min(bytes.len());
     // Without a letter the parser has stopped before the word.
-    let mut start = stopped;
-    while start > 0 && is_part_of_word(bytes[start - 1]) {
-        start -= 1;
-    }
-    let mut end = start;
-    while end < bytes.len() && is_part_of_word(bytes[end]) {
-        end += 1;
-    }
-    WORDS
-        .into_iter()
-        .find(|word| word.as_bytes() == &bytes[start..end])
+    let (before, behind) = bytes.split_at(stopped);
+    let before = before.iter().rev().take_while(is_part_of_word).count();
+    let behind = behind.iter().take_while(is_part_of_word).count();
+    let mut words = WORDS.into_iter();
+    words.find(|word| word.as_bytes() == &bytes[stopped - before..stopped + behind])
 }
 
-fn is_part_of_word(byte: u8) -> bool {
-    byte.is_ascii_alphabetic() || byte == b'-'
+fn is_part_of_word(byte: &&u8) -> bool {
+    byte.is_ascii_alphabetic() || **byte == b'-'
 }
 
 /// The names of the first fields of an object that are not null, for a message.
@@ -230,10 +224,15 @@ fn without_mark(name: &str, _: bool) -> (&str, bool) {
     (name, false)
 }
 
+/// The names that the caller has given: of the key, the text and the page.
+fn named_by_caller(options: &ReadOptions) -> impl Iterator<Item = &str> {
+    let named = [&options.key_field, &options.text_field, &options.html_field];
+    named.into_iter().filter_map(|name| name.as_deref())
+}
+
 /// Whether a field of this name may have bytes that are not UTF-8. As another field they are as if they were absent.
 fn takes_bytes(name: &str, options: &ReadOptions) -> bool {
-    let named = [&options.html_field, &options.text_field, &options.key_field];
-    named.into_iter().any(|option| is_named(option, name))
+    named_by_caller(options).any(|named| named == name)
         || matches!(name, "key" | "id" | "url" | "text" | "html" | "payload")
 }
 
@@ -249,7 +248,6 @@ struct Field<'l> {
 }
 
 impl<'l> Field<'l> {
-    /// A value of a line.
     fn new(line: &str, value: &'l RawValue, is_packed: bool) -> Self {
         Self {
             raw: value.get(),
@@ -292,7 +290,6 @@ impl Field<'_> {
         }
     }
 
-    /// The text of a document.
     fn text_of_document(self, name: &str) -> Result<String, Reason> {
         match self.is_packed {
             true => Err(not_utf8(&self.bytes(name)?)),
@@ -356,9 +353,7 @@ fn not_utf8(bytes: &[u8]) -> Reason {
 /// needed is not checked: a record with a key is not rejected for an odd `url`.
 #[derive(Default)]
 struct Fields<'l> {
-    named_key: Option<Field<'l>>,
-    named_html: Option<Field<'l>>,
-    named_text: Option<Field<'l>>,
+    /// The one that the caller has named, if any. So are the text and the page.
     key: Option<Field<'l>>,
     key_base64: Option<Field<'l>>,
     id: Option<Field<'l>>,
@@ -385,16 +380,16 @@ impl<'l> Fields<'l> {
     fn named(&mut self, name: &str, options: &ReadOptions) -> Option<&mut Option<Field<'l>>> {
         Some(match name {
             // Names given by the caller come first: with `--html-field text`, the field `text` is HTML.
-            _ if is_named(&options.html_field, name) => &mut self.named_html,
-            _ if is_named(&options.text_field, name) => &mut self.named_text,
-            _ if is_named(&options.key_field, name) => &mut self.named_key,
+            _ if is_named(&options.html_field, name) => &mut self.html,
+            _ if is_named(&options.text_field, name) => &mut self.text,
+            _ if is_named(&options.key_field, name) => &mut self.key,
             "key" | "key_base64" | "id" | "url"
                 if options.key_field.is_some() || options.key_by_place =>
             {
                 return None;
             }
             "fingerprint" | "sketch" | "shingles" | "features" | "text" | "html" | "too_short"
-                if options.names_content() =>
+                if options.named_content().next().is_some() =>
             {
                 return None;
             }
@@ -428,9 +423,9 @@ impl<'l> Fields<'l> {
         options: &'o ReadOptions,
     ) -> impl Iterator<Item = (&'o str, &'f mut Option<Field<'l>>)> {
         let named = [
-            (&options.key_field, &mut self.named_key),
-            (&options.text_field, &mut self.named_text),
-            (&options.html_field, &mut self.named_html),
+            (&options.key_field, &mut self.key),
+            (&options.text_field, &mut self.text),
+            (&options.html_field, &mut self.html),
         ];
         named
             .into_iter()
@@ -440,11 +435,7 @@ impl<'l> Fields<'l> {
     /// The first field that is not empty, of those that name a document.
     fn key(&self, options: &ReadOptions) -> Result<Option<Vec<u8>>, Reason> {
         let candidates = [
-            (
-                options.key_field.as_deref().unwrap_or("key"),
-                self.named_key,
-            ),
-            ("key", self.key),
+            (options.key_field.as_deref().unwrap_or("key"), self.key),
             ("key_base64", self.key_base64.map(Field::packed)),
             ("id", self.id),
             ("url", self.url),
@@ -479,15 +470,14 @@ impl<'l> Fields<'l> {
                 return Ok(Some(Content::Features(features)));
             }
         }
-        let html = self.named_html.or(self.html);
-        if let Some(text) = self.named_text.or(self.text) {
+        if let Some(text) = self.text {
             let text = text.text_of_document(options.text_field.as_deref().unwrap_or("text"))?;
             // If the text is blank and there is HTML, the HTML counts. Programs that find no text write such ones.
-            if !text.chars().all(is_blank) || html.is_none() {
+            if !text.chars().all(is_blank) || self.html.is_none() {
                 return Ok(Some(Content::Text(text)));
             }
         }
-        match (html, self.too_short) {
+        match (self.html, self.too_short) {
             (Some(html), _) => {
                 html.page_of_document(options.html_field.as_deref().unwrap_or("html"))
             }
@@ -508,7 +498,7 @@ impl<'l> Fields<'l> {
 
     /// Whether a text or a page is there that is not empty.
     fn has_text(&self) -> bool {
-        let fields = [self.named_text, self.named_html, self.text, self.html];
+        let fields = [self.text, self.html];
         fields.into_iter().flatten().any(Field::has_text)
     }
 
@@ -647,9 +637,8 @@ impl<'l> Visitor<'l> for FieldsOf<'l, '_> {
             let (name, is_packed) = without_mark(&name, is_row);
             let is_absent = is_packed && !takes_bytes(name, options);
             let is_needed = !is_absent && fields.named(name, options).is_some();
-            let mut of_caller = fields.of_caller(options);
-            let holds_needed = of_caller.any(|(named, _)| behind_first(named, name).is_some());
-            drop(of_caller);
+            let mut named = named_by_caller(options);
+            let holds_needed = named.any(|named| behind_first(named, name).is_some());
             if !is_needed && !holds_needed {
                 _ = map.next_value::<IgnoredAny>()?;
                 continue;

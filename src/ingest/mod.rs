@@ -28,12 +28,10 @@
 
 mod batches;
 mod body;
-mod declared_encoding;
 mod directories;
 mod encoding;
 #[cfg(test)]
 mod encoding_tests;
-mod fingerprinting;
 mod format;
 #[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
 #[path = "../../tests/hostile/ingest.rs"]
@@ -51,7 +49,6 @@ mod records;
 mod rejected;
 mod resuming;
 mod stored_bytes;
-mod stored_records;
 mod text_lines;
 mod unpacked;
 #[cfg(test)]
@@ -59,14 +56,12 @@ mod unpacked_tests;
 mod unreadable;
 mod warc;
 mod warc_page;
-mod zstd_frame;
 
-pub use fingerprinting::Fingerprinting;
 pub use format::InputFormat;
 pub use ingestion::{Event, Ingest, Ingested, Resumed};
 pub use options::ReadOptions;
 pub use page::decode_page;
-pub use record::{Record, Units};
+pub use record::{Fingerprinting, Record, Units};
 pub use records::{ReadRecord, Records};
 pub use rejected::{Offset, Reason, Rejected};
 pub use resuming::Reread;
@@ -79,13 +74,13 @@ pub(crate) use {
     input::Input,
     numbered_key::{NumberedKey, RecordId},
     parsed::without_marks,
+    records::StoredRecords,
     stored_bytes::Stop,
-    stored_records::StoredRecords,
     text_lines::TextLines,
     unpacked::Packing,
 };
 
+#[cfg(feature = "eval")]
+pub(crate) use parsed::Content;
 #[cfg(feature = "cli")]
 pub(crate) use parsed::other_meaning;
-#[cfg(feature = "eval")]
-pub(crate) use record::Page;

@@ -14,9 +14,9 @@ use super::format::{Cut, InputFormat, detect};
 use super::input::{Behind, RawContent};
 use super::options::ReadOptions;
 use super::stored_bytes::{Progress, Stored};
-use super::unpacked::{Packing, Unpacked};
+use super::unpacked::{Packing, Unpacked, is_of_content};
 use super::unreadable::{kind_of, kind_of_old_lines, kind_of_wide_lines};
-use super::warc;
+use super::warc::FirstRecords;
 use crate::error::{Error, Result, path_name};
 use crate::files::is_named_as_packed;
 use crate::source::{Identity, Place, Sample, Stamp};
@@ -66,7 +66,6 @@ pub(super) fn readable_bytes(path: &Path, options: &ReadOptions) -> Result<Optio
     Ok(Some(metadata.len()))
 }
 
-/// The error of an input that cannot be opened.
 fn cannot_open(path: &Path) -> impl Fn(io::Error) -> Error {
     move |source| cannot_read(path, None, &source)
 }
@@ -92,14 +91,9 @@ fn reason_of(line: Option<u64>, source: &io::Error) -> String {
 /// What stands for a record where an input cannot be read further, at `line`. If the reason is in its content, it
 /// would fail again as long as that is the same.
 pub(super) fn failed(line: Option<u64>, source: &io::Error) -> RawContent {
-    use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
-    let is_of_content = matches!(
-        source.kind(),
-        InvalidData | InvalidInput | Other | UnexpectedEof
-    );
     RawContent::Failed {
         reason: reason_of(line, source),
-        is_lasting: is_of_content && source.raw_os_error().is_none(),
+        is_lasting: is_of_content(source) && source.raw_os_error().is_none(),
     }
 }
 
@@ -109,12 +103,11 @@ pub(super) struct Opened {
     pub(super) format: InputFormat,
     /// The unpacked bytes before the place, as `content` counts them.
     pub(super) offset: u64,
+    /// Of a web archive.
+    pub(super) first_records: FirstRecords,
     first: Sample,
-    /// The length of the input as it is stored. `None` if it is not known.
-    length: Option<u64>,
     /// The pipe that it comes from, if it is known.
     pipe: Option<Pipe>,
-    /// The file, if it is one.
     file: Option<OpenedFile>,
 }
 
@@ -124,8 +117,8 @@ impl Opened {
             content,
             format: InputFormat::Auto,
             offset: 0,
+            first_records: FirstRecords::default(),
             first: Sample::default(),
-            length: None,
             pipe: None,
             file: None,
         }
@@ -133,24 +126,22 @@ impl Opened {
 
     /// By what the input is known again, before anything is read of it.
     pub(super) fn identity(&self) -> Identity {
+        let file = self.file.as_ref();
         Identity {
-            length: self.length,
+            length: file.map(|file| file.length),
             first: self.first,
             last: Sample::default(),
-            stamp: self.file.as_ref().map(OpenedFile::stamp),
+            stamp: file.map(|file| file.stamp),
         }
     }
 
     /// By what the input is known again that was read to its end.
     pub(super) fn identity_at_end(&self) -> Identity {
         let length = self.content.stored_offset();
-        let stamp = match &self.file {
-            Some(file) => file.stamp_at_end(length),
-            None => None,
-        };
+        let file = self.file.as_ref();
         Identity {
             length: Some(length),
-            stamp,
+            stamp: file.and_then(|file| file.stamp_at_end(length)),
             ..self.identity()
         }
     }
@@ -178,7 +169,6 @@ impl Pipe {
         file.try_clone().ok().map(Self)
     }
 
-    /// The standard input of the process.
     fn standard_input() -> Option<Self> {
         #[cfg(unix)]
         {
@@ -271,9 +261,9 @@ impl Opener<'_> {
         let is_packed = opened.content.packing() != Packing::None;
         if is_packed && opened.format.cut() == Cut::Archive {
             let most = self.options.max_record_bytes;
-            warc::read_first_records(&mut opened.content, most, place.records);
+            opened.first_records = FirstRecords::read(&mut opened.content, most, place.records);
         }
-        if opened.length.is_none() {
+        if opened.file.is_none() {
             // It cannot be opened again. Its places are counted from its beginning.
             opened.offset = raw_offset + skip;
             let ahead = opened.offset.checked_sub(opened.content.offset());
@@ -293,10 +283,7 @@ impl Opener<'_> {
             return opened.content.pass_over(skip, keep).map(Some);
         }
         // In a packed input, the bytes before the place may be in an earlier part.
-        let mut back = keep as u64;
-        if opened.content.packing() != Packing::None {
-            back = 0;
-        }
+        let back = if is_packed { 0 } else { keep as u64 };
         let from = raw_offset.saturating_sub(back);
         file.seek(SeekFrom::Start(from))?;
         self.progress.pass_over(from);
@@ -363,7 +350,7 @@ impl Opener<'_> {
             self.open_file()?
         };
         // A pipe may have no more than a line for now.
-        if opened.length.is_some() {
+        if opened.file.is_some() {
             least = SAMPLE_BYTES;
         }
         let looked_at = opened.content.peek(|bytes| {
@@ -384,7 +371,7 @@ impl Opener<'_> {
             Some(given) => (given, None),
             None => (self.options.stop.standard_input(), Pipe::standard_input()),
         };
-        let content = Unpacked::new(self.progress.count(stored), false)?;
+        let content = Unpacked::new(self.progress.count(stored))?;
         Ok(Opened {
             pipe,
             ..Opened::new(content)
@@ -408,14 +395,12 @@ impl Opener<'_> {
         let mut file = self.options.stop.open(&place)?;
         let metadata = file.metadata()?;
         let known = OpenedFile::new(&file, &metadata)?;
-        let length = metadata.is_file().then_some(metadata.len());
-        if let Some(bytes) = length
+        if known.is_some()
             && let Some(rows) = self.rows(&mut file)?
         {
             return Ok(Opened {
-                length,
                 file: known,
-                ..Opened::new(Unpacked::from_rows(rows, bytes))
+                ..Opened::new(Unpacked::from_rows(rows, metadata.len()))
             });
         }
         let pipe = Pipe::new(&file);
@@ -423,12 +408,11 @@ impl Opener<'_> {
         if let Some(known) = &known {
             stored = known.hash(stored);
         }
-        let mut content = Unpacked::new(stored, length.is_some())?;
+        let mut content = Unpacked::new(stored)?;
         if is_named_as_packed(&place) && self.is_web_archive() {
             content = content.of_packed_archive()?;
         }
         Ok(Opened {
-            length,
             pipe,
             file: known,
             ..Opened::new(content)
@@ -535,10 +519,10 @@ fn nanos_of(time: SystemTime) -> i64 {
     }
 }
 
-/// A file that is read.
 struct OpenedFile {
     file: File,
-    /// What it was when it was opened.
+    /// Its bytes, and what it was, when it was opened.
+    length: u64,
     stamp: Stamp,
     /// What was read of it from its beginning.
     whole: Whole,
@@ -557,6 +541,7 @@ impl OpenedFile {
         };
         Ok(Some(Self {
             file: file.try_clone()?,
+            length: metadata.len(),
             stamp,
             whole: Whole::default(),
         }))
@@ -568,10 +553,6 @@ impl OpenedFile {
             inner,
             whole: self.whole.clone(),
         })
-    }
-
-    fn stamp(&self) -> Stamp {
-        self.stamp
     }
 
     /// The stamp once it was read to its end, which is at `length`.
@@ -597,7 +578,6 @@ impl OpenedFile {
 /// How the content of an input stands to what was read of it before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It is the same.
     Same,
     /// It has become longer.
     Grown,

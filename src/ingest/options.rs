@@ -244,15 +244,10 @@ impl ReadOptions {
         ])
     }
 
-    /// The fields that the caller has named for the content.
+    /// The fields that the caller has named for the content. If there are any, no other is the content.
     pub(super) fn named_content(&self) -> impl Iterator<Item = &str> {
         let named = [&self.text_field, &self.html_field];
         named.into_iter().filter_map(|field| field.as_deref())
-    }
-
-    /// Whether the caller has said which field is the content. Then no other is.
-    pub(super) fn names_content(&self) -> bool {
-        self.named_content().next().is_some()
     }
 
     /// Whether a field of this name is not read.

@@ -15,7 +15,7 @@ use super::unreadable::kind_of;
 /// What is said of a page by those who sent it or keep it.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    kind: Option<SaidKind>,
+    kind: SaidKind,
     /// The type without its parameters, to know whether another field has the same.
     essence: String,
     charset: Option<String>,
@@ -24,7 +24,7 @@ pub(super) struct Said {
 }
 
 /// What a type of content says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum SaidKind {
     Html,
     Xhtml,
@@ -34,6 +34,7 @@ enum SaidKind {
     },
     Text,
     /// Nothing: the bytes decide.
+    #[default]
     Unknown,
     /// A file to be saved, whatever it is.
     Download,
@@ -51,7 +52,7 @@ impl Said {
             None => SaidKind::Unknown,
         };
         Self {
-            kind: Some(kind),
+            kind,
             is_file: true,
             ..Self::default()
         }
@@ -60,7 +61,7 @@ impl Said {
     /// That it is HTML, and nothing else.
     pub(super) fn html() -> Self {
         Self {
-            kind: Some(SaidKind::Html),
+            kind: SaidKind::Html,
             ..Self::default()
         }
     }
@@ -88,7 +89,7 @@ impl Said {
                 if self.essence != essence {
                     self.charset = None;
                 }
-                self.kind = Some(kind);
+                self.kind = kind;
                 self.essence = essence;
             }
             self.charset = charset.or(self.charset.take());
@@ -108,16 +109,15 @@ impl Said {
 
     /// Whether it may be a page of text, by what is said. To be asked when all is said.
     pub(super) fn is_page(&self) -> bool {
-        !matches!(self.kind(), SaidKind::Other)
+        self.kind() != SaidKind::Other
     }
 
     /// What the archiver has identified counts where the server has said nothing.
     fn kind(&self) -> SaidKind {
-        let kind = self.kind.unwrap_or(SaidKind::Unknown);
-        let is_open = matches!(kind, SaidKind::Unknown | SaidKind::Download);
+        let is_open = matches!(self.kind, SaidKind::Unknown | SaidKind::Download);
         match self.identified {
             Some(identified) if is_open && identified != SaidKind::Download => identified,
-            _ => kind,
+            _ => self.kind,
         }
     }
 }

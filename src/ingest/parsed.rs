@@ -1,11 +1,13 @@
 //! The content of a record, the same for all formats. Parses whole files of text or HTML, lines of text, and lines of
 //! which a tab parts the key from the text or the fingerprint.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use jiff::civil::{Date, DateTime, date};
 use jiff::fmt::temporal::{Pieces, PiecesOffset};
 
+use super::encoding::UTF_8_MARK;
 use super::format::InputFormat;
 use super::input::Position;
 use super::json::parse_json;
@@ -16,6 +18,7 @@ use super::unreadable::kind_of_many;
 use super::warc_page::parse_warc;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
+use crate::text::Syntax;
 
 /// A record as a parser returns it.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +55,7 @@ impl Parsed {
 
 /// What a fingerprint is made from.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Content {
+pub(crate) enum Content {
     Fingerprint(Fingerprint, Option<Sketch>),
     /// Features that the caller has found, with their weights.
     Features(Vec<(String, f64)>),
@@ -62,6 +65,18 @@ pub(super) enum Content {
     Xhtml(String),
     /// Too short to judge; the text itself is not known. Dumps of databases contain such records.
     TooShort,
+}
+
+impl Content {
+    /// The text, and of a page what `read` takes for its text. `None` if there is no text.
+    pub(crate) fn text(&self, read: impl FnOnce(&str, Syntax) -> String) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Text(text) => Some(Cow::Borrowed(text)),
+            Self::Html(html) => Some(Cow::Owned(read(html, Syntax::from_beginning(html)))),
+            Self::Xhtml(page) => Some(Cow::Owned(read(page, Syntax::Xhtml))),
+            Self::Fingerprint(..) | Self::Features(_) | Self::TooShort => None,
+        }
+    }
 }
 
 /// The content of a raw record of this format, which is never [`InputFormat::Auto`]. `None` if it is no document.
@@ -109,7 +124,7 @@ pub(crate) fn without_marks(mut line: &[u8]) -> &[u8] {
         if zeros >= LEAST_ZEROS {
             line = &line[zeros..];
         }
-        match line.strip_prefix(b"\xef\xbb\xbf") {
+        match line.strip_prefix(UTF_8_MARK) {
             Some(rest) => line = rest,
             None => return line,
         }
@@ -232,6 +247,7 @@ pub(crate) fn other_meaning(number: i64) -> Option<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::unix_seconds::UnixSeconds;
 
     #[test]
     fn tab_separated_lines_are_unescaped() -> Result<(), Reason> {
@@ -244,12 +260,6 @@ mod tests {
         assert!(matches!(parse_tsv(b"no tab"), Err(Reason::NoTab)));
         Ok(())
     }
-}
-
-#[cfg(test)]
-mod timestamps_tests {
-    use super::*;
-    use crate::unix_seconds::UnixSeconds;
 
     /// They were said to be no times, where their numbers were taken.
     #[test]

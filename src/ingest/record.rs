@@ -1,5 +1,5 @@
-//! Records: parsed from raw ones, cut into units, and made into documents. The key of the document of a unit tells its
-//! place.
+//! Records: parsed from raw ones, cut into units, and made into documents, with fingerprints of their contents. The key
+//! of the document of a unit tells its place.
 
 use std::borrow::Cow;
 use std::iter::Enumerate;
@@ -10,7 +10,6 @@ use std::{fmt, mem};
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use super::fingerprinting::Fingerprinting;
 use super::format::InputFormat;
 use super::input::{Position, Raw, RawContent};
 use super::numbered_key::{NumberedKey, RecordId};
@@ -19,9 +18,12 @@ use super::parsed::{Content, Parsed, parse};
 use super::rejected::{Reason, Rejected};
 use crate::database::SharedFn;
 use crate::document::Document;
+use crate::error::Error;
 use crate::fingerprint::Fingerprint;
-use crate::sketch::Sketch;
-use crate::text::{MOST_UNITS, Syntax, Unit, unit_key, visible_paragraphs};
+use crate::sketch::{Sketch, SketchSize};
+use crate::text::{
+    Fingerprinter, MOST_UNITS, Scheme, Unit, unit_key, visible_paragraphs, visible_text,
+};
 
 /// One record of an input, from which a document is made.
 ///
@@ -63,16 +65,6 @@ pub struct Record {
     is_taken_whole: bool,
 }
 
-/// What a record brings to read, as it came.
-#[cfg(feature = "eval")]
-#[derive(Debug)]
-pub(crate) enum Page {
-    Text(String),
-    Html(String),
-    /// XHTML by its type.
-    Xhtml(String),
-}
-
 impl Record {
     /// Parses a raw record. `None` if it is no document, such as the request in a web archive.
     pub(super) fn parse(raw: Raw, options: &ReadOptions) -> Result<Option<Self>, Rejected> {
@@ -95,26 +87,23 @@ impl Record {
             RawContent::End => unreachable!("the end of an input is no record"),
             RawContent::Bytes(bytes) => parse(&bytes, format, &position, options),
         };
-        match parsed {
-            Ok(None) => Ok(None),
-            Ok(Some(mut parsed)) => {
-                parsed.seen = parsed.seen.or(options.undated);
-                // A copy of the file has another path.
-                if options.hashes_texts && is_named_by_path(format) {
-                    parsed.key = None;
-                }
-                Ok(Some(Self {
-                    position,
-                    parsed,
-                    unit: options.unit,
-                    id,
-                    keeps_hash: options.hashes_texts,
-                    is_taken_whole: format == InputFormat::Text
-                        && options.format == InputFormat::Auto,
-                }))
-            }
-            Err(reason) => Err(position.rejected(reason, id)),
+        let parsed = parsed.map_err(|reason| position.rejected(reason, id))?;
+        let Some(mut parsed) = parsed else {
+            return Ok(None);
+        };
+        parsed.seen = parsed.seen.or(options.undated);
+        // A copy of the file has another path.
+        if options.hashes_texts && is_named_by_path(format) {
+            parsed.key = None;
         }
+        Ok(Some(Self {
+            position,
+            parsed,
+            unit: options.unit,
+            id,
+            keeps_hash: options.hashes_texts,
+            is_taken_whole: format == InputFormat::Text && options.format == InputFormat::Auto,
+        }))
     }
 
     /// The key, if the record has one.
@@ -215,23 +204,21 @@ impl Record {
         made.map_err(|reason| self.rejected(reason))
     }
 
-    /// The key, the group and the page of the record.
+    /// The key, the group and the text or the page of the record, as it came.
     ///
     /// # Errors
     ///
     /// [`Reason::NoKey`]; [`Reason::NoContent`] if the record has a fingerprint in place of a text.
     #[cfg(feature = "eval")]
-    pub(crate) fn into_page(self) -> Result<(Vec<u8>, Option<String>, Page), Rejected> {
+    pub(crate) fn into_page(self) -> Result<(Vec<u8>, Option<String>, Content), Rejected> {
         let Some(key) = self.parsed.key.clone() else {
             return Err(self.rejected(Reason::NoKey));
         };
         match self.parsed.content {
-            Content::Text(text) => Ok((key, self.parsed.group, Page::Text(text))),
-            Content::Html(html) => Ok((key, self.parsed.group, Page::Html(html))),
-            Content::Xhtml(page) => Ok((key, self.parsed.group, Page::Xhtml(page))),
             Content::Fingerprint(..) | Content::Features(_) | Content::TooShort => {
                 Err(self.rejected(Reason::no_content()))
             }
+            page => Ok((key, self.parsed.group, page)),
         }
     }
 
@@ -270,13 +257,9 @@ impl Record {
         Ok(document)
     }
 
-    /// The hash of the text, if a place names the document. It tells texts apart that have no fingerprint.
+    /// The hash of the text as it came, if a place names the document. It tells texts apart that have no fingerprint.
     fn hash_for_key(&self) -> Option<u128> {
-        self.id.and_then(|_| self.hash_of_text())
-    }
-
-    /// The hash of a text as it came.
-    fn hash_of_text(&self) -> Option<u128> {
+        self.id?;
         match &self.parsed.content {
             Content::Text(text) => Some(xxh3_128_with_seed(text.as_bytes(), 0)),
             Content::Html(html) => Some(xxh3_128_with_seed(html.as_bytes(), 1)),
@@ -359,9 +342,7 @@ impl Record {
             ranges: ranges.into_iter().enumerate(),
         }))
     }
-}
 
-impl Record {
     /// The text that is cut into paragraphs or sentences: of a page the visible text.
     ///
     /// # Errors
@@ -374,9 +355,10 @@ impl Record {
     fn take_text(&mut self) -> Result<String, Rejected> {
         match mem::replace(&mut self.parsed.content, Content::TooShort) {
             Content::Text(text) => Ok(text),
-            Content::Html(html) => Ok(visible_paragraphs(&html, Syntax::from_beginning(&html))),
-            Content::Xhtml(html) => Ok(visible_paragraphs(&html, Syntax::Xhtml)),
-            _ => Err(self.rejected(Reason::NothingToCut { unit: self.unit })),
+            other => match other.text(visible_paragraphs) {
+                Some(text) => Ok(text.into_owned()),
+                None => Err(self.rejected(Reason::NothingToCut { unit: self.unit })),
+            },
         }
     }
 }
@@ -526,6 +508,165 @@ pub(super) fn keys_of(head: &Document) -> impl Iterator<Item = Vec<u8>> {
     (1..=count).map(move |number| unit_key(&key, number))
 }
 
+/// Which contents a database takes. It takes texts if its scheme makes fingerprints from texts. It takes
+/// ready fingerprints if its scheme does not, or if the caller has named the scheme that made them.
+///
+/// # Example
+///
+/// ```
+/// use simdb::Scheme;
+/// use simdb::ingest::{Fingerprinting, Reason, ReadOptions, Records};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.jsonl");
+///
+/// let lines = [r#"{"key": "a", "text": "one two"}"#, r#"{"key": "b", "fingerprint": "00000000000000ff"}"#];
+/// std::fs::write(&path, lines.join("\n"))?;
+/// let rule = Fingerprinting::new(Scheme::Minwise1, None)?;
+/// let mut records = Records::open([&path], ReadOptions::new())?;
+/// let documents = records.next_chunk(|record| record.into_document(rule))?;
+/// assert!(documents[0].is_ok());
+/// // Nobody has said how that fingerprint was made.
+/// let rejected = documents[1].as_ref().expect_err("a ready fingerprint");
+/// assert!(matches!(rejected.reason, Reason::FingerprintInScheme { .. }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Fingerprinting {
+    scheme: Scheme,
+    fingerprinter: Option<Fingerprinter>,
+    takes_ready: bool,
+    sketch_size: SketchSize,
+    needs_sketches: bool,
+    stores: bool,
+}
+
+impl Fingerprinting {
+    /// The rule for a database of the scheme `stored`. If `named` is given, ready fingerprints are of that
+    /// scheme.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SchemeMismatch`] if `named` is another scheme than `stored`.
+    pub fn new(stored: Scheme, named: Option<Scheme>) -> Result<Self, Error> {
+        if let Some(given) = named.filter(|&named| named != stored) {
+            return Err(Error::SchemeMismatch {
+                stored: stored.name(),
+                given: given.name(),
+            });
+        }
+        let fingerprinter = Fingerprinter::new(stored).ok();
+        let rule = Self {
+            scheme: stored,
+            fingerprinter,
+            takes_ready: fingerprinter.is_none() || named.is_some(),
+            sketch_size: SketchSize::None,
+            needs_sketches: false,
+            stores: false,
+        };
+        Ok(rule.sketch_size(SketchSize::default()))
+    }
+
+    /// The size of the sketches that are made or taken. Default: 16 bytes.
+    #[must_use]
+    pub fn sketch_size(mut self, size: SketchSize) -> Self {
+        self.sketch_size = size;
+        self.fingerprinter = self.fingerprinter.map(|made| made.with_sketch_size(size));
+        self
+    }
+
+    /// Whether a ready fingerprint without a sketch is refused. Default: false.
+    #[must_use]
+    pub fn needs_sketches(mut self, needs_sketches: bool) -> Self {
+        self.needs_sketches = needs_sketches;
+        self
+    }
+
+    /// Whether what is made is stored. Then a ready fingerprint without a sketch is refused where texts are compared by
+    /// sketches. Default: false, for questions.
+    #[must_use]
+    pub fn stores(mut self, stores: bool) -> Self {
+        self.stores = stores;
+        self
+    }
+
+    /// The text of a content: of a page, what the scheme reads, and the visible text if fingerprints are made
+    /// elsewhere. `None` if the content has a fingerprint or features in place of a text.
+    fn text_of(self, content: &Content) -> Option<Cow<'_, str>> {
+        content.text(|page, syntax| match self.fingerprinter {
+            Some(made) => made.text_of_page(page, syntax),
+            None => visible_text(page, syntax),
+        })
+    }
+
+    /// As [`judge`](Self::judge), of a content that nobody else needs. A page is gone before its text is read, and a
+    /// text before its features are compared.
+    fn judge_owned(
+        self,
+        content: Content,
+    ) -> Result<Option<(Fingerprint, Option<Sketch>)>, Reason> {
+        let Some(made) = self.fingerprinter else {
+            return self.judge(&content);
+        };
+        let text = match content {
+            Content::Text(text) => text,
+            other => match self.text_of(&other) {
+                Some(text) => text.into_owned(),
+                None => return self.judge(&other),
+            },
+        };
+        Ok(made.fingerprint_and_sketch_of(text))
+    }
+
+    /// Whether a fingerprint is made from a content that is a text, whatever text it is.
+    fn makes_from(self, content: &Content) -> bool {
+        let is_text = matches!(
+            content,
+            Content::Text(_) | Content::Html(_) | Content::Xhtml(_)
+        );
+        is_text && self.fingerprinter.is_some()
+    }
+
+    /// The fingerprint and the sketch of a content, or the reason why the database does not take the content.
+    fn judge(self, content: &Content) -> Result<Option<(Fingerprint, Option<Sketch>)>, Reason> {
+        match (content, self.fingerprinter) {
+            (Content::TooShort, _) => Ok(None),
+            (Content::Fingerprint(..), _) if !self.takes_ready => {
+                Err(Reason::FingerprintInScheme {
+                    scheme: self.scheme,
+                })
+            }
+            (Content::Fingerprint(_, None), _)
+                if self.stores && self.scheme.compares_sketches(self.sketch_size) =>
+            {
+                Err(Reason::Document(Error::SketchMissing {
+                    bytes: self.sketch_size.bytes(),
+                }))
+            }
+            (Content::Fingerprint(_, None), _) if self.needs_sketches => {
+                Err(Reason::Document(Error::NoSketch))
+            }
+            (Content::Fingerprint(_, Some(sketch)), _) if sketch.size() != self.sketch_size => {
+                Err(Reason::Document(Error::SketchSizes {
+                    stored: self.sketch_size.bytes(),
+                    given: sketch.size().bytes(),
+                }))
+            }
+            (Content::Fingerprint(fingerprint, sketch), _) => Ok(Some((*fingerprint, *sketch))),
+            (_, None) => Err(Reason::TextInExternal),
+            (Content::Features(features), Some(fingerprinter)) => {
+                let features = features.iter().map(|(feature, weight)| (feature, *weight));
+                fingerprinter
+                    .fingerprint_and_sketch_features(features)
+                    .map_err(Reason::Document)
+            }
+            (Content::Text(_) | Content::Html(_) | Content::Xhtml(_), Some(fingerprinter)) => {
+                let text = self.text_of(content);
+                Ok(text.and_then(|text| fingerprinter.fingerprint_and_sketch(&text)))
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -623,5 +764,52 @@ mod tests {
             lines_if_list(&format!("{}\n", "a long line ".repeat(30)).repeat(2_000)),
             None
         );
+    }
+
+    #[test]
+    fn ready_fingerprints_and_texts_go_only_where_they_belong() -> Result<(), Error> {
+        let ready = Content::Fingerprint(Fingerprint::from_bits(255), None);
+        let text = Content::Text("some text".to_owned());
+        let external = Fingerprinting::new(Scheme::External, None)?;
+        let made_here = Fingerprinting::new(Scheme::Simhash1, None)?;
+        let vouched_for = Fingerprinting::new(Scheme::Simhash1, Some(Scheme::Simhash1))?;
+        assert!(external.judge(&ready).is_ok());
+        assert!(vouched_for.judge(&ready).is_ok());
+        assert!(
+            vouched_for
+                .sketch_size(SketchSize::None)
+                .stores(true)
+                .judge(&ready)
+                .is_ok()
+        );
+        assert!(external.stores(true).judge(&ready).is_ok());
+        assert!(matches!(
+            vouched_for.stores(true).judge(&ready),
+            Err(Reason::Document(Error::SketchMissing { bytes: 16 }))
+        ));
+        assert!(made_here.judge(&text).is_ok());
+        assert!(matches!(
+            made_here.judge(&ready),
+            Err(Reason::FingerprintInScheme { .. })
+        ));
+        assert!(matches!(external.judge(&text), Err(Reason::TextInExternal)));
+        assert!(Fingerprinting::new(Scheme::Simhash1, Some(Scheme::External)).is_err());
+        assert!(matches!(
+            external.needs_sketches(true).judge(&ready),
+            Err(Reason::Document(Error::NoSketch))
+        ));
+        let sketched =
+            Content::Fingerprint(Fingerprint::from_bits(255), Some(Sketch::new(&[0; 32], 1)?));
+        assert!(matches!(
+            external.judge(&sketched),
+            Err(Reason::Document(Error::SketchSizes { .. }))
+        ));
+        assert!(
+            external
+                .sketch_size(SketchSize::Bytes32)
+                .judge(&sketched)
+                .is_ok()
+        );
+        Ok(())
     }
 }

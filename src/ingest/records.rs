@@ -1,9 +1,10 @@
-//! The records of inputs, read in chunks, one input after the other. All cores parse them.
+//! The records of inputs, read in chunks, one input after the other. All cores parse them. And of inputs that are read
+//! twice: the second time, their records are copied as they are stored, neither parsed nor changed.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,10 +19,11 @@ use super::record::Record;
 use super::rejected::Rejected;
 use super::resuming;
 use super::stored_bytes::{Progress, Stored};
+use super::unpacked::Packing;
 use crate::database::Snapshot;
 use crate::error::{Error, Result};
 use crate::parallel;
-use crate::source::{Reached, Source};
+use crate::source::{Identity, Place, Reached, Sample, Source};
 use crate::text::Scheme;
 
 /// The records of some inputs, in order.
@@ -347,7 +349,7 @@ impl Records {
             return Some(name.as_slice().into());
         }
         let path = &self.paths[index];
-        if is_stdin(path) || self.problem(index).is_some() {
+        if is_stdin(path) || matches!(self.begins[index], Begin::Failed { .. }) {
             return None;
         }
         let reason = match readable_bytes(path, &self.options) {
@@ -365,14 +367,6 @@ impl Records {
         None
     }
 
-    /// Why an input cannot be read, if that is known before it is opened.
-    fn problem(&self, index: usize) -> Option<&str> {
-        match &self.begins[index] {
-            Begin::Failed { reason, .. } => Some(reason),
-            _ => None,
-        }
-    }
-
     /// An input cannot be read, perhaps as long as its content is the same.
     pub(super) fn fail(&mut self, index: usize, reason: String, is_lasting: bool) {
         self.begins[index] = Begin::Failed { reason, is_lasting };
@@ -383,7 +377,7 @@ impl Records {
     /// # Errors
     ///
     /// [`Error::Interrupted`] if the reading was stopped.
-    pub(super) fn without_unreadable(&mut self) -> Result<Vec<(PathBuf, Error)>> {
+    fn without_unreadable(&mut self) -> Result<Vec<(PathBuf, Error)>> {
         for index in 0..self.paths.len() {
             if self.name_of(index).is_none() {
                 continue;
@@ -502,7 +496,7 @@ impl Records {
             let raw = match next {
                 Ok(Some(raw)) => raw,
                 Ok(None) => break,
-                Err(error) if chunk.is_empty() => return Err(self.or_stopped(error)),
+                Err(error) if chunk.is_empty() => return Err(error),
                 Err(error) => {
                     self.failed = Some(error);
                     break;
@@ -541,11 +535,8 @@ impl Records {
             if self.next == self.paths.len() {
                 return Ok(None);
             }
-            match self.open_next() {
+            match self.open_next().map_err(|error| self.or_stopped(error)) {
                 Ok(opened) => self.current = opened,
-                Err(Error::Input { .. }) if self.options.stop.is_asked() => {
-                    return Err(Error::Interrupted);
-                }
                 Err(Error::Input { reason, .. }) => return Ok(Some(self.not_opened(reason))),
                 Err(error) => return Err(error),
             }
@@ -564,11 +555,7 @@ impl Records {
     }
 
     /// Opens an input, unless it is passed over. It begins behind what was read of it, if that is given.
-    pub(super) fn open_input(
-        &mut self,
-        index: usize,
-        behind: Option<Behind>,
-    ) -> Result<Option<Input>> {
+    fn open_input(&mut self, index: usize, behind: Option<Behind>) -> Result<Option<Input>> {
         if let Some(behind) = behind {
             self.begins[index] = Begin::Behind(behind);
         }
@@ -667,6 +654,121 @@ pub struct ReadRecord<T, E> {
     pub reached: Option<Reached>,
 }
 
+/// Inputs that were read before, and are read again to be copied.
+pub(crate) struct StoredRecords {
+    records: Records,
+    failed: Vec<(PathBuf, Error)>,
+}
+
+impl StoredRecords {
+    /// # Errors
+    ///
+    /// [`Error::Input`] for an input that cannot be read twice.
+    pub(crate) fn open(
+        paths: impl IntoIterator<Item = PathBuf>,
+        options: ReadOptions,
+    ) -> Result<Self> {
+        let mut records = Records::open(paths, options)?;
+        let failed = records.without_unreadable()?;
+        let names = records.names();
+        for (path, name) in records.paths().iter().zip(names.iter()) {
+            if name.is_none() {
+                return Err(Error::input(
+                    path,
+                    "it can be read only once, but has to be read twice; write it to a file first",
+                ));
+            }
+        }
+        Ok(Self { records, failed })
+    }
+
+    /// The inputs that cannot be read, and why. They are left out.
+    pub(crate) fn failed(&self) -> &[(PathBuf, Error)] {
+        &self.failed
+    }
+
+    /// Refuses to go on if there is nothing that can be read.
+    pub(crate) fn ensure_any(&mut self) -> Result<()> {
+        if self.records.paths().is_empty() && !self.failed.is_empty() {
+            return Err(self.failed.remove(0).1);
+        }
+        Ok(())
+    }
+
+    /// The paths of the inputs, with the files of directories in their place.
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        self.records.paths()
+    }
+
+    /// Where the file of an input is.
+    pub(crate) fn place_of(&self, index: usize) -> PathBuf {
+        self.records
+            .options()
+            .place_of(&self.paths()[index])
+            .into_owned()
+    }
+
+    /// By what a database knows the inputs again.
+    pub(crate) fn names(&mut self) -> Vec<Vec<u8>> {
+        let names = self.records.names();
+        let known = names.iter().map(|name| name.as_deref());
+        known
+            .map(|name| name.unwrap_or_default().to_vec())
+            .collect()
+    }
+
+    /// The progress of reading from the beginning.
+    pub(crate) fn begin_again(&self) -> Progress {
+        let progress = self.records.progress();
+        progress.begin_again();
+        progress
+    }
+
+    /// How an input is cut into records, and how it is packed.
+    pub(crate) fn kind_of(&mut self, index: usize) -> Result<(InputFormat, Packing)> {
+        Ok(match self.records.open_input(index, None)? {
+            Some(input) => input.kind(),
+            None => Default::default(),
+        })
+    }
+
+    /// Opens an input at a place between two records.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Input`] if it cannot be read, or is not as the source says that it was.
+    pub(crate) fn open_at(
+        &mut self,
+        index: usize,
+        place: Place,
+        source: &Source,
+    ) -> Result<Option<Input>> {
+        self.ensure_same(index, source)?;
+        let identity = Identity {
+            last: Sample::default(),
+            ..source.identity()
+        };
+        let behind = Behind {
+            place,
+            identity,
+            is_again: false,
+        };
+        let is_begun = place != Place::default();
+        self.records.open_input(index, is_begun.then_some(behind))
+    }
+
+    /// Refuses an input that has changed since it was read.
+    pub(crate) fn ensure_same(&self, index: usize, source: &Source) -> Result<()> {
+        if self.records.standing(index, source)? == Standing::Same {
+            return Ok(());
+        }
+        let changed = io::Error::other(
+            "it has changed since it was read; the same command begins anew when its folder of work is deleted",
+        );
+        Err(cannot_read(&self.paths()[index], None, &changed))
+    }
+}
+
 /// Parses a record, and turns it into something else. `None` if it is no document.
 fn parse<T, E: From<Rejected>>(
     raw: Raw,
@@ -679,7 +781,6 @@ fn parse<T, E: From<Rejected>>(
     }
 }
 
-/// The reason of an error of an input.
 fn reason_of_input(error: Error) -> String {
     match error {
         Error::Input { reason, .. } => reason,

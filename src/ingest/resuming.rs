@@ -16,6 +16,7 @@ use super::records::Records;
 use crate::database::{Database, Snapshot, WriteTxn};
 use crate::error::{Error, Result};
 use crate::source::{Ignored, Numbers, Place, Source, SourceRecord, Totals};
+use crate::unix_seconds::UnixSeconds;
 
 /// Which inputs are read again.
 ///
@@ -63,7 +64,8 @@ pub(super) struct Sources {
     is_stored: Vec<bool>,
     /// Those that are to be committed.
     changed: BTreeSet<usize>,
-    /// Whether an input is known again of which every record was rejected.
+    /// Whether an input is known again of which every record was rejected, as in a corpus that is cleaned. Otherwise such
+    /// an input counts as not read.
     knows_rejected: bool,
     /// The source that is being read.
     at: usize,
@@ -107,7 +109,6 @@ impl Sources {
         database: &Database,
         records: &mut Records,
         reread: Reread,
-        knows_rejected: bool,
         counts: bool,
     ) -> Result<(Self, Vec<(usize, Resumed)>)> {
         let names = records.names();
@@ -119,7 +120,7 @@ impl Sources {
             ignores: vec![false; names.len()],
             is_stored: stored.iter().map(Option::is_some).collect(),
             changed: BTreeSet::new(),
-            knows_rejected,
+            knows_rejected: records.options().numbered,
             at: 0,
             ignored: Arc::default(),
             ignored_from: Vec::new(),
@@ -140,6 +141,7 @@ impl Sources {
                 }
                 resumed => resumed?,
             };
+            records.begin(index, resumed, stored.as_ref());
             if !matches!(resumed, Resumed::New | Resumed::Failed) {
                 resumptions.push((index, resumed));
             }
@@ -153,7 +155,7 @@ impl Sources {
                 continue;
             }
 
-            let mut record = run.begin(records, index, stored.as_ref(), resumed);
+            let mut record = run.record(stored.as_ref(), resumed);
             if resumed == Resumed::Again
                 && let Some(stored) = stored
             {
@@ -381,6 +383,7 @@ impl Sources {
                 rejected,
                 ..
             } = source.record.totals;
+            // Records of a corpus that cannot be judged survive, also where an input has no others.
             let is_misread =
                 source.has_ended() && documents == 0 && rejected > 0 && !self.knows_rejected;
             let has_begun = source.has_ended()
@@ -433,14 +436,8 @@ impl Run {
     }
 
     /// How an input is read.
-    fn resume(
-        &self,
-        records: &mut Records,
-        index: usize,
-        stored: Option<&Source>,
-    ) -> Result<Resumed> {
+    fn resume(&self, records: &Records, index: usize, stored: Option<&Source>) -> Result<Resumed> {
         if self.repeated[index] {
-            records.begin(index, Resumed::Repeated, None);
             return Ok(Resumed::Repeated);
         }
         let Some(stored) = stored else {
@@ -466,20 +463,13 @@ impl Run {
         })
     }
 
-    /// Sets where an input begins, and returns the record of its source.
-    fn begin(
-        &self,
-        records: &mut Records,
-        index: usize,
-        stored: Option<&Source>,
-        resumed: Resumed,
-    ) -> SourceRecord {
+    /// The record of a source that is read so.
+    fn record(&self, stored: Option<&Source>, resumed: Resumed) -> SourceRecord {
         let new = SourceRecord {
             run: self.number,
             command: self.command,
             ..SourceRecord::default()
         };
-        records.begin(index, resumed, stored);
         let Some(stored) = stored else { return new };
         let mut old = stored.record.clone();
         match resumed {
@@ -545,10 +535,9 @@ pub(super) fn resume(records: &mut Records, snapshot: &Snapshot) -> Result<Vec<R
                 records.fail(index, reason, false);
                 Resumed::Failed
             }
-            Ok(Resumed::Repeated) => Resumed::Repeated,
             resumed => {
                 let resumed = resumed?;
-                run.begin(records, index, stored.as_ref(), resumed);
+                records.begin(index, resumed, stored.as_ref());
                 resumed
             }
         };
@@ -618,9 +607,8 @@ fn stored_sources(snapshot: &Snapshot, names: &[Option<Arc<[u8]>>]) -> Result<Ve
     Ok(sources)
 }
 
-/// The time, in seconds since 1970.
 fn now_seconds() -> i64 {
-    (now_micros() / 1_000_000) as i64
+    UnixSeconds::now().unchecked()
 }
 
 /// The time, in microseconds since 1970.

@@ -2,13 +2,13 @@
 //! input is, so it may be packed, begin with a byte order mark, or be a pipe, and is named if it is of another kind.
 
 use std::fmt;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead, Read as _};
 use std::path::Path;
 
 use super::format::InputFormat;
 use super::opening::{Opener, is_stdin, readable_bytes};
 use super::options::ReadOptions;
-use super::stored_bytes::{Progress, Stop, Stored};
+use super::stored_bytes::{Progress, Stop};
 use crate::error::{Error, Result, path_name};
 
 /// More than the longest document takes, with every character escaped.
@@ -17,7 +17,7 @@ const MAX_LINE_BYTES: u64 = 16 << 20;
 /// Reads lines that are not blank, and counts all.
 pub(crate) struct TextLines {
     source_name: String,
-    content: BufReader<Stored>,
+    content: Box<dyn BufRead + Send>,
     number: u64,
     stop: Stop,
 }
@@ -47,10 +47,10 @@ impl TextLines {
         Ok(Self::new(path_name(path), Box::new(opened.content), stop))
     }
 
-    fn new(source_name: String, content: Stored, stop: Stop) -> Self {
+    fn new(source_name: String, content: Box<dyn BufRead + Send>, stop: Stop) -> Self {
         Self {
             source_name,
-            content: BufReader::with_capacity(256 << 10, content),
+            content,
             number: 0,
             stop,
         }

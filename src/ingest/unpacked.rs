@@ -11,7 +11,6 @@ use flate2::bufread::GzDecoder;
 use super::encoding::UTF_8_MARK;
 use super::stored_bytes::{Stored, StoredBytes};
 use super::unreadable::kind_of;
-use super::zstd_frame::{Frame, lacks_dictionary, read_dictionary};
 
 /// The bytes of an input, unpacked. A packed input may have many parts, each of which is unpacked on its own.
 ///
@@ -28,27 +27,9 @@ pub(super) struct Unpacked {
     parts: VecDeque<(u64, u64)>,
     /// Why nothing more can be read.
     failed: Option<Failure>,
-    /// Whether all places are counted from the beginning of the input.
-    is_read_once: bool,
-    first_records: FirstRecords,
     /// What the frames of zstd were packed with, if the input begins with it.
     dictionary: Vec<u8>,
     packing: Packing,
-}
-
-/// How the first records of a web archive are packed. It depends on the beginning of the archive alone, so that a
-/// reading that goes on somewhere knows the same.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct FirstRecords {
-    /// How many were read, at most `COUNT`.
-    pub(super) read: u64,
-    /// Whether a packed part has several of them.
-    pub(super) share_parts: bool,
-}
-
-impl FirstRecords {
-    /// So many records tell how an archive is packed.
-    pub(super) const COUNT: u64 = 8;
 }
 
 /// How bytes are packed.
@@ -85,24 +66,14 @@ impl Failure {
     }
 }
 
-/// What a step has brought.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
-    /// Bytes, or the beginning or the end of a packed part.
-    Forward,
-    /// The end of the input.
-    End,
-}
-
 /// The room for unpacked bytes, unless more are looked at.
 const ROOM: usize = 256 << 10;
 /// Records of so many bytes are not copied out of the room, but get it.
 const LARGE: usize = 1 << 20;
 
 impl Unpacked {
-    /// An input from its beginning. It is packed if it begins so. If it cannot be read `again`, all its places are
-    /// counted from its beginning.
-    pub(super) fn new(stored: Stored, again: bool) -> io::Result<Self> {
+    /// An input from its beginning. It is packed if it begins so.
+    pub(super) fn new(stored: Stored) -> io::Result<Self> {
         let mut stored = StoredBytes::new(stored, 0);
         let beginning = stored.peek(4)?;
         let packing = match beginning {
@@ -110,10 +81,7 @@ impl Unpacked {
             _ if beginning.starts_with(ZSTD) || is_skippable_frame(beginning) => Packing::Zstd,
             _ => Packing::None,
         };
-        Ok(Self {
-            is_read_once: !again,
-            ..Self::from_stored(stored, packing)
-        })
+        Ok(Self::from_stored(stored, packing))
     }
 
     /// The same input before anything of it was read, which is a packed web archive by its name. If it begins neither
@@ -146,7 +114,6 @@ impl Unpacked {
         let stored = StoredBytes::new(stored, offset);
         Self {
             dictionary: self.dictionary.clone(),
-            first_records: self.first_records,
             ..Self::from_stored(stored, self.packing)
         }
     }
@@ -173,8 +140,6 @@ impl Unpacked {
             unpacked: 0,
             parts: VecDeque::from([(0, offset)]),
             failed: None,
-            is_read_once: false,
-            first_records: FirstRecords::default(),
             dictionary: Vec::new(),
             packing: Packing::None,
         }
@@ -198,7 +163,6 @@ impl Unpacked {
         Err(io::Error::new(io::ErrorKind::InvalidData, reason))
     }
 
-    /// With what it is packed.
     pub(super) fn packing(&self) -> Packing {
         self.packing
     }
@@ -226,8 +190,8 @@ impl Unpacked {
     pub(super) fn peek(&mut self, enough: impl Fn(&[u8]) -> bool) -> io::Result<&[u8]> {
         while !enough(self.buffered()) {
             match self.step() {
-                Ok(Step::Forward) => {}
-                Ok(Step::End) => break,
+                Ok(true) => {}
+                Ok(false) => break,
                 // It is met again when the bytes before it have been read.
                 Err(_) if self.from < self.to => break,
                 Err(error) => return Err(error),
@@ -241,8 +205,8 @@ impl Unpacked {
     pub(super) fn look_in_part(&mut self, least: usize) -> io::Result<usize> {
         while self.buffered().len() < least && self.end_of_part().is_none() {
             match self.step() {
-                Ok(Step::Forward) => {}
-                Ok(Step::End) | Err(_) => break,
+                Ok(true) => {}
+                Ok(false) | Err(_) => break,
             }
         }
         let length = self.buffered_in_part().len();
@@ -266,20 +230,6 @@ impl Unpacked {
     pub(super) fn is_at_part(&self) -> bool {
         let next = self.next_part();
         self.is_packed() && next > 0 && self.parts[next - 1].0 == self.offset()
-    }
-
-    /// What the first records of a web archive have told so far.
-    pub(super) fn first_records(&self) -> FirstRecords {
-        self.first_records
-    }
-
-    /// Notes that a record was read, and whether it begins within a packed part.
-    pub(super) fn note_record(&mut self, is_within_part: bool) {
-        let first = &mut self.first_records;
-        if first.read < FirstRecords::COUNT {
-            first.read += 1;
-            first.share_parts |= is_within_part;
-        }
     }
 
     /// The number of parts that begin at the next byte or before.
@@ -354,16 +304,6 @@ impl Unpacked {
         }
     }
 
-    /// Where to begin to read again at an unpacked offset, as in `part_of`.
-    pub(super) fn place_of(&mut self, offset: u64) -> (u64, u64) {
-        let place = self.part_of(offset);
-        if self.is_read_once && self.is_packed() {
-            (0, offset)
-        } else {
-            place
-        }
-    }
-
     /// The number of stored bytes that were read. At the end of the input, this is its length.
     pub(super) fn stored_offset(&self) -> u64 {
         self.part.stored_offset()
@@ -397,8 +337,9 @@ impl Unpacked {
         Ok(found)
     }
 
-    /// Reads some bytes into the buffer, or goes on to the next part. Fails as before if that has failed.
-    fn step(&mut self) -> io::Result<Step> {
+    /// Reads some bytes into the buffer, or goes on to the next part. False at the end of the input. Fails as before if
+    /// that has failed.
+    fn step(&mut self) -> io::Result<bool> {
         if let Some(failure) = &self.failed {
             return Err(failure.to_error());
         }
@@ -410,15 +351,15 @@ impl Unpacked {
         match read {
             Ok(0) if matches!(self.part, Part::Gzip(_) | Part::Zstd(_)) => {
                 self.part.end();
-                Ok(Step::Forward)
+                Ok(true)
             }
-            Ok(0) => Ok(Step::End),
+            Ok(0) => Ok(false),
             Ok(length) => {
                 self.to += length;
                 self.unpacked += length as u64;
-                Ok(Step::Forward)
+                Ok(true)
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Step::Forward),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(true),
             Err(error) => {
                 let begins = self.parts.back().map_or(0, |part| part.1);
                 let reason = self.reason_of(&error, begins);
@@ -427,10 +368,10 @@ impl Unpacked {
         }
     }
 
-    fn begin_part(&mut self) -> io::Result<Step> {
+    fn begin_part(&mut self) -> io::Result<bool> {
         let ended = self.stored_offset();
         match self.part.begin(&mut self.dictionary) {
-            Ok(None) => Ok(Step::End),
+            Ok(None) => Ok(false),
             Ok(Some(at)) => {
                 // Of parts without bytes only the last one counts.
                 if self
@@ -441,9 +382,9 @@ impl Unpacked {
                     self.parts.pop_back();
                 }
                 self.parts.push_back((self.unpacked, at));
-                Ok(Step::Forward)
+                Ok(true)
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Step::Forward),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(true),
             Err(error) => {
                 let at = self.stored_offset();
                 match error.kind() {
@@ -459,25 +400,25 @@ impl Unpacked {
     }
 
     fn fail(&mut self, error: &io::Error, reason: String, at: u64) -> io::Error {
-        let is_damage = self.is_packed() && is_damage(error) && !self.part.cannot_be_had();
         let failure = Failure {
             kind: error.kind(),
             reason,
             at,
-            is_damage,
+            is_damage: self.is_damage(error),
         };
         let error = failure.to_error();
         self.failed = Some(failure);
         error
     }
 
+    /// Whether an error of reading says that packed data are not as they should be.
+    fn is_damage(&self, error: &io::Error) -> bool {
+        self.is_packed() && is_of_content(error) && !self.part.cannot_be_had()
+    }
+
     /// Why a part cannot be read further.
     fn reason_of(&self, error: &io::Error, begins: u64) -> String {
-        if !self.is_packed()
-            || self.packing.is_of_rows()
-            || !is_damage(error)
-            || self.part.cannot_be_had()
-        {
+        if !self.is_damage(error) {
             return error.to_string();
         }
         let what = match error.kind() {
@@ -510,8 +451,8 @@ impl Unpacked {
     }
 }
 
-/// Whether the error of a decoder says that packed data are not as they should be.
-fn is_damage(error: &io::Error) -> bool {
+/// Whether the reason of an error may be in the content, as with the errors of decoders.
+pub(super) fn is_of_content(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
     matches!(
         error.kind(),
@@ -565,20 +506,18 @@ fn is_skippable_frame(bytes: &[u8]) -> bool {
     matches!(bytes, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
 }
 
-/// What may stand between parts, and between the records of an archive: zeros, with which tapes fill up the end, and
-/// line ends and spaces.
-pub(super) fn is_padding(byte: u8) -> bool {
-    byte == 0 || byte.is_ascii_whitespace()
+/// What is behind the bytes that may stand between parts, and between the records of an archive: zeros, with which tapes
+/// fill up the end, and line ends and spaces.
+pub(super) fn without_padding(bytes: &[u8]) -> &[u8] {
+    let mut each = bytes.iter();
+    let padding = each.position(|&byte| byte != 0 && !byte.is_ascii_whitespace());
+    &bytes[padding.unwrap_or(bytes.len())..]
 }
 
 /// Whether a web archive begins here, perhaps behind what archives have between records.
 pub(super) fn begins_archive(beginning: &[u8]) -> bool {
     let beginning = beginning.strip_prefix(UTF_8_MARK).unwrap_or(beginning);
-    let mut rest = beginning
-        .iter()
-        .copied()
-        .skip_while(|&byte| is_padding(byte));
-    b"WARC/".iter().all(|&byte| rest.next() == Some(byte))
+    without_padding(beginning).starts_with(b"WARC/")
 }
 
 impl Part {
@@ -593,26 +532,27 @@ impl Part {
         }
     }
 
+    fn stored(&self) -> Option<&StoredBytes> {
+        match self {
+            Self::Plain(stored) | Self::Between(stored) => Some(stored),
+            Self::Gzip(decoder) => Some(decoder.get_ref()),
+            Self::Zstd(frame) => Some(frame.stored()),
+            Self::Rows(..) | Self::Taken => None,
+        }
+    }
+
     /// The number of stored bytes that were used.
     fn stored_offset(&self) -> u64 {
         match self {
-            Self::Plain(stored) | Self::Between(stored) => stored.at,
-            Self::Gzip(decoder) => decoder.get_ref().at,
-            Self::Zstd(frame) => frame.stored().at,
             Self::Rows(_, length) => *length,
-            Self::Taken => 0,
+            part => part.stored().map_or(0, |stored| stored.at),
         }
     }
 
     /// Whether the stored bytes themselves cannot be read further.
     fn cannot_be_had(&self) -> bool {
-        match self {
-            Self::Plain(stored) | Self::Between(stored) => stored.has_failed,
-            Self::Gzip(decoder) => decoder.get_ref().has_failed,
-            Self::Zstd(frame) => frame.stored().has_failed,
-            Self::Rows(..) => true,
-            Self::Taken => false,
-        }
+        let is_of_rows = matches!(self, Self::Rows(..));
+        is_of_rows || self.stored().is_some_and(|stored| stored.has_failed)
     }
 
     /// Ends a part, so that another one can follow. What was not read of it is left out.
@@ -773,10 +713,7 @@ fn pass_over_padding(stored: &mut StoredBytes, dictionary: &mut Vec<u8>) -> io::
     loop {
         let at = stored.at;
         let beginning = stored.peek(8)?;
-        let padding = beginning
-            .iter()
-            .take_while(|&&byte| is_padding(byte))
-            .count();
+        let padding = beginning.len() - without_padding(beginning).len();
         if padding > 0 {
             stored.consume(padding);
         } else if is_skippable_frame(beginning) {
@@ -795,4 +732,169 @@ fn pass_over_padding(stored: &mut StoredBytes, dictionary: &mut Vec<u8>) -> io::
             return Ok(());
         }
     }
+}
+
+// Frames of zstd, unpacked in bounded memory: how large a window a frame may want, and the dictionaries of frames.
+
+struct Frame {
+    decoder: zstd::Decoder<'static, StoredBytes>,
+    /// The bytes that are held to be repeated.
+    window: u64,
+    /// Where it begins.
+    begins: u64,
+    unpacked: u64,
+}
+
+/// The largest window of zstd, as a power of two: that of `--long=31`.
+const LARGEST_WINDOW: u32 = if usize::BITS < 64 { 30 } else { 31 };
+/// A window of so many bytes is always given. The program zstd gives no more without being asked.
+const COMMON_WINDOW: u64 = 128 << 20;
+/// Beyond that, data that unpack to more than so many times their size are refused. So a small file takes little
+/// memory.
+const MOST_UNPACKED_PER_BYTE: u64 = 200;
+
+/// The most bytes that a dictionary may have. Those of web archives have about a hundred thousand.
+const MOST_DICTIONARY_BYTES: u64 = 32 << 20;
+
+impl Frame {
+    /// The frame that begins here.
+    fn new(mut stored: StoredBytes, dictionary: &[u8]) -> io::Result<Self> {
+        let begins = stored.at;
+        let window = window_of(stored.peek(16)?);
+        let mut decoder = zstd::Decoder::with_dictionary(stored, dictionary)?.single_frame();
+        decoder.window_log_max(LARGEST_WINDOW)?;
+        Ok(Self {
+            decoder,
+            window,
+            begins,
+            unpacked: 0,
+        })
+    }
+
+    fn stored(&self) -> &StoredBytes {
+        self.decoder.get_ref()
+    }
+
+    fn into_stored(self) -> StoredBytes {
+        self.decoder.finish()
+    }
+
+    /// The error of a decoder. One that cannot have the memory for its window says nothing of damage.
+    fn or_limit(&self, error: io::Error) -> io::Error {
+        if self.window > 1 << LARGEST_WINDOW {
+            return self.limit(&format!(
+                "is larger than the largest that is read, {}",
+                1u64 << LARGEST_WINDOW
+            ));
+        }
+        if error.to_string().contains("memory") {
+            return self.limit(&format!("is not to be had ({error})"));
+        }
+        error
+    }
+
+    fn limit(&self, why: &str) -> io::Error {
+        let Self { window, begins, .. } = self;
+        let reason = format!(
+            "the frame of zstd that begins at byte {begins} wants a window of {window} bytes of memory, and {why}; \
+             unpack it with `zstd -d --long=31`, and read that"
+        );
+        io::Error::new(io::ErrorKind::OutOfMemory, reason)
+    }
+}
+
+impl Read for Frame {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = match self.decoder.read(buffer) {
+            Ok(read) => read,
+            Err(error) => return Err(self.or_limit(error)),
+        };
+        self.unpacked += read as u64;
+        let most = (self.decoder.get_ref().at - self.begins).saturating_mul(MOST_UNPACKED_PER_BYTE);
+        if self.window > COMMON_WINDOW && self.unpacked > COMMON_WINDOW.max(most) {
+            return Err(self.limit(&format!(
+                "unpacks to more than {MOST_UNPACKED_PER_BYTE} times its size"
+            )));
+        }
+        Ok(read)
+    }
+}
+
+/// What is wrong with the frame of zstd that begins here, at a byte of the input: it was packed with another dictionary
+/// than this one. The number of a dictionary, which is zero without one, stands in both (RFC 8878).
+fn lacks_dictionary(bytes: &[u8], at: u64, dictionary: &[u8]) -> Option<io::Error> {
+    let wanted = dictionary_of(bytes);
+    let number = match dictionary {
+        [0x37, 0xa4, 0x30, 0xec, a, b, c, d, ..] => u32::from_le_bytes([*a, *b, *c, *d]),
+        _ => 0,
+    };
+    (wanted != 0 && wanted != number).then(|| {
+        let reason = format!(
+            "the frame of zstd that begins at byte {at} needs the dictionary {wanted} with which it was packed, and \
+             that is not at hand; unpack it with `zstd -d -D DICTIONARY`, and read that"
+        );
+        io::Error::new(io::ErrorKind::InvalidData, reason)
+    })
+}
+
+/// The number of the dictionary that the frame of zstd needs that begins here. Zero if it needs none.
+fn dictionary_of(bytes: &[u8]) -> u32 {
+    let Some([descriptor, rest @ ..]) = bytes.strip_prefix(ZSTD) else {
+        return 0;
+    };
+    let is_single_segment = descriptor & 0x20 != 0;
+    let number = rest.get(usize::from(!is_single_segment)..);
+    let number = number.unwrap_or_default().iter();
+    let bytes_of_number = DICTIONARY_BYTES[usize::from(descriptor & 3)];
+    let number = number.take(bytes_of_number).rev();
+    number.fold(0, |number, &byte| number << 8 | u32::from(byte))
+}
+
+/// The bytes of the number of a dictionary, by the last bits of the descriptor of a frame.
+const DICTIONARY_BYTES: [usize; 4] = [0, 1, 2, 4];
+
+/// The window of the frame of zstd that begins here (bytes), by RFC 8878. Zero if it is none.
+fn window_of(bytes: &[u8]) -> u64 {
+    let Some([descriptor, rest @ ..]) = bytes.strip_prefix(ZSTD) else {
+        return 0;
+    };
+    let is_single_segment = descriptor & 0x20 != 0;
+    if !is_single_segment {
+        let Some(&window) = rest.first() else {
+            return 0;
+        };
+        let base = 1u64 << (10 + (window >> 3));
+        return base + base / 8 * u64::from(window & 7);
+    }
+    let dictionary_bytes = DICTIONARY_BYTES[usize::from(descriptor & 3)];
+    let size_bytes = [1, 2, 4, 8][usize::from(descriptor >> 6)];
+    let size = rest
+        .get(dictionary_bytes..dictionary_bytes + size_bytes)
+        .unwrap_or_default();
+    let mut bytes = [0; 8];
+    bytes[..size.len()].copy_from_slice(size);
+    u64::from_le_bytes(bytes)
+}
+
+/// Reads a dictionary of zstd, which may itself be packed.
+fn read_dictionary(stored: &mut StoredBytes, length: u64) -> io::Result<Vec<u8>> {
+    const TOO_LONG: &str = "the dictionary of zstd is too long";
+    if length > MOST_DICTIONARY_BYTES {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG));
+    }
+    let mut dictionary = Vec::new();
+    if (stored.take(length).read_to_end(&mut dictionary)? as u64) < length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    if !dictionary.starts_with(ZSTD) {
+        return Ok(dictionary);
+    }
+    let mut unpacked = Vec::new();
+    zstd::Decoder::with_buffer(dictionary.as_slice())?
+        .take(MOST_DICTIONARY_BYTES + 1)
+        .read_to_end(&mut unpacked)?;
+    if unpacked.len() as u64 > MOST_DICTIONARY_BYTES {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG));
+    }
+    Ok(unpacked)
 }

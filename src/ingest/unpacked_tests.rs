@@ -15,7 +15,7 @@ fn gzip(text: &str) -> io::Result<Vec<u8>> {
 }
 
 fn unpacked(stored: &[u8]) -> io::Result<Unpacked> {
-    Unpacked::new(Box::new(io::Cursor::new(stored.to_vec())), true)
+    Unpacked::new(Box::new(io::Cursor::new(stored.to_vec())))
 }
 
 fn text_of(mut unpacked: Unpacked) -> io::Result<String> {
@@ -49,7 +49,7 @@ fn reading_begins_again_at_every_place() -> io::Result<()> {
     for stored in [plain, members, frames, gzip("one two three")?] {
         let mut whole = unpacked(&stored)?;
         for at in 0..=13 {
-            let (offset, skip) = whole.place_of(at);
+            let (offset, skip) = whole.part_of(at);
             let rest = io::Cursor::new(stored[offset as usize..].to_vec());
             let mut again = whole.again_from(Box::new(rest), offset);
             again.pass_over(skip, 0)?;
@@ -85,7 +85,7 @@ fn frames_of_zstd_are_unpacked_with_the_dictionary_before_them() -> io::Result<(
         assert_eq!(text_of(all)?, "WARC/1.0 WARC-Type: response");
         let mut all = unpacked(&whole)?;
         all.pass_over(29, 0)?;
-        let (offset, skip) = all.place_of(28);
+        let (offset, skip) = all.part_of(28);
         assert_eq!((offset as usize, skip), (whole.len() - frame.len(), 0));
         let rest = all.again_from(Box::new(io::Cursor::new(frame.clone())), offset);
         assert_eq!(text_of(rest)?, "WARC/1.0 WARC-Type: response");

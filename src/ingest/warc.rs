@@ -14,7 +14,7 @@ use std::io::{self, BufRead as _, Write};
 
 use super::input::RawContent;
 use super::rejected::Offset;
-use super::unpacked::{FirstRecords, Unpacked, is_padding};
+use super::unpacked::{Unpacked, without_padding};
 use super::warc_page::WarcPage;
 
 /// The most bytes of a header. Those of records have some hundred.
@@ -26,8 +26,11 @@ pub(super) struct WarcHeader<'b>(&'b [u8]);
 impl<'b> WarcHeader<'b> {
     /// The header at the beginning of a record, and what is behind it.
     pub(super) fn split(record: &'b [u8]) -> (Self, &'b [u8]) {
-        let length = header_length(record).unwrap_or(record.len());
-        (Self(&record[..length]), &record[length..])
+        let (header, body) = match header_end(record) {
+            HeaderEnd::At(length) => record.split_at(length),
+            HeaderEnd::Never | HeaderEnd::Further => (record, &[][..]),
+        };
+        (Self(header), body)
     }
 
     /// The value of a field, without the spaces around it. Lines that go on with it are joined by a space.
@@ -94,7 +97,6 @@ fn goes_on(line: &[u8]) -> bool {
     matches!(line, [b' ' | b'\t', ..])
 }
 
-/// Where a header ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HeaderEnd {
     /// Behind so many bytes, with the blank line.
@@ -185,14 +187,6 @@ fn once_field(line: &[u8]) -> Option<usize> {
     let name = field_name(line).filter(|_| !goes_on(line))?;
     ONCE.iter()
         .position(|known| name.eq_ignore_ascii_case(known.as_bytes()))
-}
-
-/// The length of a header with the blank line at its end. `None` if there is none.
-fn header_length(record: &[u8]) -> Option<usize> {
-    match header_end(record) {
-        HeaderEnd::At(length) => Some(length),
-        HeaderEnd::Never | HeaderEnd::Further => None,
-    }
 }
 
 /// Whether a record begins here, as far as its first line tells.
@@ -287,25 +281,39 @@ fn headers_within(bytes: &[u8]) -> usize {
 /// Whether bytes begin with a record that ends where its length says.
 fn is_good_record(bytes: &[u8], is_all: bool) -> bool {
     let beginning = &bytes[..bytes.len().min(MOST_HEADER_BYTES)];
-    if !has_type(beginning) {
-        return false;
-    }
-    let header = WarcHeader::split(beginning).0;
-    let length = header
-        .length()
-        .and_then(|length| usize::try_from(length).ok());
-    let end = length.and_then(|length| length.checked_add(header.0.len()));
-    let rest = end.and_then(|end| bytes.get(end..));
-    rest.and_then(|rest| behind(rest, is_all)) == Some(Behind::Good)
+    has_type(beginning)
+        && behind_record(bytes).and_then(|rest| behind(rest, is_all)) == Some(Behind::Good)
 }
 
-/// Reads the first records of an archive, which tell how it is packed, up to one of this number. What cannot be read is
-/// met again.
-pub(super) fn read_first_records(content: &mut Unpacked, most: usize, number: u64) {
-    while content.first_records().read < number.min(FirstRecords::COUNT) {
-        if !matches!(Cutter::new(content, most, None).next_record(), Ok(Some(_))) {
-            return;
-        }
+/// What is behind the record with which bytes begin, if these hold all of that.
+fn behind_record(bytes: &[u8]) -> Option<&[u8]> {
+    let beginning = &bytes[..bytes.len().min(MOST_HEADER_BYTES)];
+    let header = WarcHeader::split(beginning).0;
+    let length = usize::try_from(header.length()?).ok()?;
+    bytes.get(length.checked_add(header.0.len())?..)
+}
+
+/// How the first records of an archive are packed. It depends on the beginning of the archive alone, so that a reading
+/// that goes on somewhere knows the same.
+#[derive(Default)]
+pub(super) struct FirstRecords {
+    /// How many were read, at most `COUNT`.
+    read: u64,
+    /// Whether a packed part has several of them.
+    share_parts: bool,
+}
+
+impl FirstRecords {
+    /// So many records tell how an archive is packed.
+    const COUNT: u64 = 8;
+
+    /// Reads them up to one of this number. What cannot be read is met again.
+    pub(super) fn read(content: &mut Unpacked, most: usize, number: u64) -> Self {
+        let mut first = Self::default();
+        while first.read < number.min(Self::COUNT)
+            && matches!(next_record(content, &mut first, most), Ok(Some(_)))
+        {}
+        first
     }
 }
 
@@ -313,16 +321,10 @@ pub(super) fn read_first_records(content: &mut Unpacked, most: usize, number: u6
 /// not held.
 pub(super) fn next_record(
     content: &mut Unpacked,
+    first: &mut FirstRecords,
     most: usize,
 ) -> io::Result<Option<(RawContent, Offset)>> {
-    let Some(cut) = Cutter::new(content, most, None).next_record()? else {
-        return Ok(None);
-    };
-    let offset = match (cut.damage, content.part_of(cut.at)) {
-        (Some(stored), _) | (None, (stored, 0)) => Offset::Stored(stored),
-        (None, (_, unpacked)) => Offset::Unpacked(unpacked),
-    };
-    Ok(Some((cut.content, offset)))
+    Cutter::new(content, first, most, None).next_record()
 }
 
 /// Whether a record that was read is the beginning of one whose rest was not written yet, as far as the end of the input
@@ -337,10 +339,11 @@ pub(super) fn may_be_cut(record: &RawContent, content: &mut Unpacked) -> bool {
 /// Copies the next record as it is, with the blank bytes around it. False at the end.
 pub(super) fn copy_record(
     content: &mut Unpacked,
+    first: &mut FirstRecords,
     most: usize,
     to: &mut dyn Write,
 ) -> io::Result<bool> {
-    let mut cutter = Cutter::new(content, most, Some(to));
+    let mut cutter = Cutter::new(content, first, most, Some(to));
     let cut = cutter.next_record()?;
     // The blank bytes behind a record belong to it. What else is behind is met again.
     let behind = cutter.pass_over_blank_bytes();
@@ -352,22 +355,9 @@ pub(super) fn copy_record(
 
 /// Whether bytes hold a whole record, and the beginning of what is behind it.
 pub(super) fn holds_record(bytes: &[u8]) -> bool {
-    let (header, body) = WarcHeader::split(without_blank_bytes(bytes));
-    let length = header
-        .length()
-        .and_then(|length| usize::try_from(length).ok());
-    let rest = length.and_then(|length| body.get(length..));
+    let rest = behind_record(without_padding(bytes));
     // Where the record ends is seen by what is behind it. Without that, more is waited for.
     rest.is_some_and(|rest| behind(rest, false).is_some())
-}
-
-/// A record that was cut out.
-struct Cut {
-    content: RawContent,
-    /// Where it begins in the unpacked bytes.
-    at: u64,
-    /// Where the damage is in the stored bytes, if it is no record, but damage between two.
-    damage: Option<u64>,
 }
 
 /// How the bytes behind a record look.
@@ -400,8 +390,8 @@ struct Cutter<'c> {
     is_at_part: bool,
     /// Whether the record begins within a packed part.
     is_within_part: bool,
-    /// What the records before it tell.
-    before: FirstRecords,
+    /// What the first records before it tell.
+    first: &'c mut FirstRecords,
 }
 
 /// With this byte begins a member of gzip.
@@ -431,63 +421,70 @@ const NO_NUMBER: &str =
 const CUT_BY_PART: &str = "the Content-Length of the WARC record is too long: the packed part that holds the record ends before";
 
 impl<'c> Cutter<'c> {
-    fn new(content: &'c mut Unpacked, most: usize, to: Option<&'c mut dyn Write>) -> Self {
-        let before = content.first_records();
+    fn new(
+        content: &'c mut Unpacked,
+        first: &'c mut FirstRecords,
+        most: usize,
+        to: Option<&'c mut dyn Write>,
+    ) -> Self {
         Self {
             content,
             most,
             to,
             is_at_part: false,
             is_within_part: false,
-            before,
+            first,
         }
     }
 
     /// Reads the next record. `None` at the end. What is damaged counts as one record, if there is a good one behind.
-    fn next_record(&mut self) -> io::Result<Option<Cut>> {
+    fn next_record(&mut self) -> io::Result<Option<(RawContent, Offset)>> {
         let cut = match self.cut() {
             Err(error) if self.content.damage().is_some() => self.pass_over_damage(error),
             cut => cut,
         }?;
-        if cut.is_some() {
-            self.content.note_record(self.is_within_part);
+        if cut.is_some() && self.first.read < FirstRecords::COUNT {
+            self.first.read += 1;
+            self.first.share_parts |= self.is_within_part;
         }
         Ok(cut)
     }
 
-    fn cut(&mut self) -> io::Result<Option<Cut>> {
+    fn cut(&mut self) -> io::Result<Option<(RawContent, Offset)>> {
         self.pass_over_blank_bytes()?;
         if self.content.look(1)?.is_empty() {
             return Ok(None);
         }
-        let at = self.content.offset();
+        let offset = self.offset();
         self.is_at_part = self.content.is_at_part();
         self.is_within_part = !self.is_at_part;
-        let content = self.record()?;
-        Ok(Some(Cut {
-            content,
-            at,
-            damage: None,
-        }))
+        Ok(Some((self.record()?, offset)))
+    }
+
+    /// Where the next byte is.
+    fn offset(&mut self) -> Offset {
+        match self.content.part_of(self.content.offset()) {
+            (stored, 0) => Offset::Stored(stored),
+            (_, unpacked) => Offset::Unpacked(unpacked),
+        }
     }
 
     /// The damage up to the next record. The error if there is none.
-    fn pass_over_damage(&mut self, error: io::Error) -> io::Result<Option<Cut>> {
+    fn pass_over_damage(&mut self, error: io::Error) -> io::Result<Option<(RawContent, Offset)>> {
         let Some((reason, damage)) = self.content.damage() else {
             return Err(error);
         };
         let content = RawContent::Broken(reason.to_owned().into());
-        let at = self.content.offset();
         let left = self.content.buffered().len();
+        let offset = match left {
+            0 => Offset::Stored(damage),
+            _ => self.offset(),
+        };
         self.use_up(left)?;
         if !self.content.find_record()? {
             return Err(error);
         }
-        Ok(Some(Cut {
-            content,
-            at,
-            damage: (left == 0).then_some(damage),
-        }))
+        Ok(Some((content, offset)))
     }
 
     /// Uses bytes that were looked at.
@@ -502,7 +499,7 @@ impl<'c> Cutter<'c> {
     fn pass_over_blank_bytes(&mut self) -> io::Result<()> {
         loop {
             let bytes = self.content.look(1)?;
-            let blank = bytes.len() - without_blank_bytes(bytes).len();
+            let blank = bytes.len() - without_padding(bytes).len();
             if blank == 0 {
                 return Ok(());
             }
@@ -528,7 +525,7 @@ impl<'c> Cutter<'c> {
     /// Whether the record ends with the part of this length that it begins, since a record or nothing comes next.
     fn is_bounded(&mut self, length: usize) -> bool {
         let bytes = self.content.look(length + 16).unwrap_or_default();
-        let next = without_blank_bytes(bytes.get(length..).unwrap_or_default());
+        let next = without_padding(bytes.get(length..).unwrap_or_default());
         next.is_empty() || begins_record(next)
     }
 
@@ -683,13 +680,13 @@ impl<'c> Cutter<'c> {
     fn packs_each(&self) -> bool {
         /// Many archives begin with a part for the note of the crawler alone.
         const ENOUGH: u64 = 2;
-        self.before.read >= ENOUGH && !self.before.share_parts
+        self.first.read >= ENOUGH && !self.first.share_parts
     }
 
     /// Whether the packed part that the record begins holds no other record: as it is with the first records of the
     /// archive. Where there are too few before, the part itself tells, as far as a record may reach that is held.
     fn is_alone_in_part(&mut self) -> bool {
-        if !self.is_at_part || self.before.share_parts {
+        if !self.is_at_part || self.first.share_parts {
             return false;
         }
         if self.packs_each() {
@@ -700,7 +697,7 @@ impl<'c> Cutter<'c> {
             return false;
         };
         let ends = length < most;
-        if ends && !self.is_bounded(length) || !ends && self.before.read == 0 {
+        if ends && !self.is_bounded(length) || !ends && self.first.read == 0 {
             return false;
         }
         let part = &self.content.buffered()[..length];
@@ -864,12 +861,6 @@ impl<'c> Cutter<'c> {
     }
 }
 
-/// What is behind the blank bytes with which bytes begin.
-fn without_blank_bytes(bytes: &[u8]) -> &[u8] {
-    let blank = bytes.iter().take_while(|&&byte| is_padding(byte)).count();
-    &bytes[blank..]
-}
-
 /// The number of bytes of line ends with which bytes begin.
 fn line_ends(bytes: &[u8]) -> usize {
     bytes
@@ -893,7 +884,7 @@ fn behind(bytes: &[u8], is_all: bool) -> Option<Behind> {
     /// There are two, or some more. So many are no end of a page by chance.
     const MOST_LINE_ENDS: usize = 64;
     let line_ends = line_ends(bytes);
-    let rest = without_blank_bytes(bytes);
+    let rest = without_padding(bytes);
     let is_far = bytes.len() - rest.len() >= MOST_BEHIND;
     if rest.starts_with(b"WARC/") || line_ends >= MOST_LINE_ENDS || rest.is_empty() && is_all {
         Some(Behind::Good)
@@ -910,6 +901,6 @@ fn behind(bytes: &[u8], is_all: bool) -> Option<Behind> {
 fn ends_record(bytes: &[u8]) -> bool {
     let one = line_end(bytes);
     let two = line_end(&bytes[one..]);
-    let rest = without_blank_bytes(&bytes[one + two..]);
+    let rest = without_padding(&bytes[one + two..]);
     one > 0 && two > 0 && (rest.is_empty() || begins_record(rest))
 }

@@ -61,8 +61,10 @@ impl<'b> WarcPage<'b> {
             // It would take the place of the whole page.
             Some((head, _)) if head.has_part() => return Ok(None),
             Some((head, sent)) if (200..300).contains(&head.status) => {
-                let sent = before_next_answer(&head, sent);
-                (head, sent)
+                // The length that a server states is else not looked at, since many archives have it as it was before
+                // unpacking.
+                let before_next = head.body_and_answer(sent).map(|(body, _)| body);
+                (head, before_next.unwrap_or(sent))
             }
             Some(_) => return Ok(None),
             None if own_type.contains("application/http") && is_of_http(body) => {
@@ -135,17 +137,20 @@ fn is_of_crawler(address: &[u8]) -> bool {
         b"file:///provenance-summary.html",
         b"file:///video-extracted-summary.html",
     ];
-    beginnings.iter().any(|known| {
-        let beginning = address.get(..known.len());
-        beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(known))
-    })
+    beginnings.iter().any(|known| begins_with(address, known))
+}
+
+/// Whether bytes begin with these, in small or capital letters.
+fn begins_with(bytes: &[u8], known: &[u8]) -> bool {
+    let beginning = bytes.get(..known.len());
+    beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(known))
 }
 
 /// Whether bytes begin as a head of HTTP does, perhaps behind line ends: with its name, or with two fields and a blank
 /// line, before which there may be another line.
 fn is_of_http(body: &[u8]) -> bool {
     let mut rest = body.trim_ascii_start();
-    let name = rest.get(..5).unwrap_or_default();
+    let is_named = begins_with(rest, b"HTTP/");
     let mut fields = 0;
     let mut is_first = true;
     while !rest.is_empty() {
@@ -165,13 +170,7 @@ fn is_of_http(body: &[u8]) -> bool {
         is_first = false;
         rest = behind;
     }
-    name.eq_ignore_ascii_case(b"HTTP/") || fields >= 2 && !rest.is_empty()
-}
-
-/// The body of this answer, if another answer is behind it. The length that a server states is else not looked at,
-/// since many archives have it as it was before unpacking.
-fn before_next_answer<'b>(head: &Head<'_>, sent: &'b [u8]) -> &'b [u8] {
-    head.body_and_answer(sent).map_or(sent, |(body, _)| body)
+    is_named || fields >= 2 && !rest.is_empty()
 }
 
 /// What is said of the type of a page: by the server, and by who archived it.
@@ -309,7 +308,6 @@ fn number(rest: &mut &str, digits: usize) -> Option<i16> {
     number.parse().ok()
 }
 
-/// The head of a response.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Head<'b> {
     /// The number that tells what became of the request, such as 200.
@@ -388,10 +386,7 @@ impl<'b> Head<'b> {
             return;
         }
         let beginning: [&[u8]; 5] = [b"<!doctype", b"<html", b"<head", b"<body", b"<?xml"];
-        self.begins_page |= beginning.iter().any(|tag| {
-            let beginning = line.get(..tag.len());
-            beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(tag))
-        });
+        self.begins_page |= beginning.iter().any(|tag| begins_with(line, tag));
         let colon = memchr::memchr(b':', line);
         let name = line[..colon.unwrap_or(line.len())].trim_ascii();
         self.has_page |= line.contains(&b'<') && !is_token(name);
@@ -460,7 +455,6 @@ impl<'b> Head<'b> {
     }
 }
 
-/// Whether a type is that of HTML.
 fn is_html(content_type: &str) -> bool {
     let name = content_type.split(';').next().unwrap_or_default().trim();
     ["text/html", "application/xhtml+xml"]
@@ -480,10 +474,10 @@ fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
 /// The status in the first line of a head. `None` if this is none: the name and the version of HTTP, spaces, and three
 /// digits, or the zero that some browsers have for a response without a status.
 fn status_of(line: &[u8]) -> Option<u16> {
-    let (name, rest) = line.split_at_checked(5)?;
-    if !name.eq_ignore_ascii_case(b"HTTP/") {
+    if !begins_with(line, b"HTTP/") {
         return None;
     }
+    let rest = &line[b"HTTP/".len()..];
     let version = rest
         .iter()
         .take_while(|byte| byte.is_ascii_digit() || **byte == b'.')
@@ -508,16 +502,11 @@ fn status_without_version(line: &[u8], rest: &[u8]) -> Option<u16> {
     const BEGINNINGS: [&[u8]; 2] = [b"HTTP/", b"SPDY/"];
     let (name, behind) = line.split_at(memchr::memchr(b' ', line)?);
     let is_known = NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
-        || BEGINNINGS.iter().any(|known| {
-            let beginning = name.get(..known.len());
-            beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(known))
-        });
-    let is_head = is_known && begins_field(rest);
-    if is_head {
-        status_behind(line, behind)
-    } else {
-        None
+        || BEGINNINGS.iter().any(|known| begins_with(name, known));
+    if !is_known || !begins_field(rest) {
+        return None;
     }
+    status_behind(line, behind)
 }
 
 /// The status in a line, of which this is behind the version.

@@ -8,7 +8,6 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::minwise::SHINGLE_SEED;
 use super::scheme::Scheme;
-use super::simhash::Tie;
 use super::unicode::{is_unspaced, tokens};
 use super::{minwise, simhash};
 use crate::error::{Error, Result};
@@ -69,12 +68,11 @@ impl Features {
             Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => {
                 minwise::fingerprint(&self.hashes, seed)
             }
-            Scheme::Simhash1 | Scheme::External => simhash::fingerprint(self.weighted(), Tie::Zero),
+            Scheme::Simhash1 | Scheme::External => simhash::fingerprint(self.weighted()),
             Scheme::Simhash2 => simhash::sparse_fingerprint(&self.distinct(), seed),
         }
     }
 
-    /// The sketch of the shingles.
     pub(super) fn sketch(self, size: SketchSize) -> Option<Sketch> {
         let Self {
             hashes, shingles, ..
@@ -100,29 +98,25 @@ impl Features {
             joined: String::new(),
         };
         let mut symbols = Symbols::new(text);
-        let Some(shingle_seed) = shingle_seed else {
-            for token in tokens(text) {
-                symbols.add(token);
-                features.add(token, &mut collector);
-            }
-            features.has_few_symbols = symbols.are_few_for(features.tokens, text);
-            return features;
-        };
-        features.shingles = Vec::with_capacity(most);
         let mut last = [0; SHINGLE];
+        if shingle_seed.is_some() {
+            features.shingles.reserve_exact(most);
+        }
         for token in tokens(text) {
             symbols.add(token);
             features.add(token, &mut collector);
+            let Some(seed) = shingle_seed else { continue };
             last.rotate_left(1);
-            last[SHINGLE - 1] = xxh3_64_with_seed(token.as_bytes(), shingle_seed);
+            last[SHINGLE - 1] = xxh3_64_with_seed(token.as_bytes(), seed);
             if features.tokens >= SHINGLE {
-                features.shingles.push(hash_of(&last, shingle_seed));
+                features.shingles.push(hash_of(&last, seed));
             }
         }
-        if (1..SHINGLE).contains(&features.tokens) {
-            features
-                .shingles
-                .push(hash_of(&last[SHINGLE - features.tokens..], shingle_seed));
+        if let Some(seed) = shingle_seed
+            && (1..SHINGLE).contains(&features.tokens)
+        {
+            let all = &last[SHINGLE - features.tokens..];
+            features.shingles.push(hash_of(all, seed));
         }
         features.has_few_symbols = symbols.are_few_for(features.tokens, text);
         features
@@ -356,12 +350,11 @@ impl Weighted {
             Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => {
                 minwise::fingerprint(&self.units(seed), seed)
             }
-            Scheme::Simhash1 | Scheme::External => simhash::fingerprint(self.iter(), Tie::Zero),
+            Scheme::Simhash1 | Scheme::External => simhash::fingerprint(self.iter()),
             Scheme::Simhash2 => simhash::sparse_fingerprint(&self.iter(), seed),
         }
     }
 
-    /// The sketch of the units.
     pub(super) fn sketch(&self, size: SketchSize) -> Option<Sketch> {
         let units = match size {
             SketchSize::None => Vec::new(),

@@ -229,7 +229,7 @@ impl Fingerprinter {
         self.text_of_page(xhtml, Syntax::Xhtml)
     }
 
-    fn text_of_page(&self, page: &str, syntax: Syntax) -> String {
+    pub(crate) fn text_of_page(&self, page: &str, syntax: Syntax) -> String {
         match self.scheme {
             Scheme::Content1 => html::main_content(page, syntax),
             Scheme::Simhash1

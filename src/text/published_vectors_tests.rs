@@ -4,11 +4,25 @@
 use md5::{Digest, Md5};
 use serde_json::Value;
 
-use super::simhash::{self, Tie};
+use super::simhash;
 use crate::fingerprint::Fingerprint;
 
+/// The value of a bit that has as many votes for it as against it. The schemes have zero.
+#[derive(Clone, Copy)]
+enum Tie {
+    Zero,
+    One,
+}
+
 fn simhash(features: impl IntoIterator<Item = u64>, tie: Tie) -> Fingerprint {
-    simhash::fingerprint(features.into_iter().map(|feature| (feature, 1)), tie)
+    let features = features.into_iter();
+    match tie {
+        Tie::Zero => simhash::fingerprint(features.map(|feature| (feature, 1))),
+        Tie::One => {
+            let zeros = simhash::fingerprint(features.map(|feature| (!feature, 1)));
+            Fingerprint::from_bits(!zeros.bits())
+        }
+    }
 }
 
 fn texts(value: &Value) -> Vec<String> {

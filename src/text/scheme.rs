@@ -122,7 +122,6 @@ impl Scheme {
         }
     }
 
-    /// The seed of the feature hash.
     pub(crate) const fn feature_seed(self) -> u64 {
         match self {
             Self::External => 0,

@@ -5,22 +5,13 @@
 use super::minwise::{is_for, thrown};
 use crate::fingerprint::Fingerprint;
 
-/// The value of a bit that has the same weight for it and against it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tie {
-    Zero,
-    /// The rule of some published implementations, which only their test vectors need.
-    #[cfg(test)]
-    One,
-}
-
-/// The fingerprint of features, each with its hash and its weight.
-pub(super) fn fingerprint(features: impl Iterator<Item = (u64, u32)>, tie: Tie) -> Fingerprint {
+/// The fingerprint of features, each with its hash and its weight: a bit is one if more weight is for it than against it.
+pub(super) fn fingerprint(features: impl Iterator<Item = (u64, u32)>) -> Fingerprint {
     let mut votes = Votes::new();
     for (hash, weight) in features {
         votes.vote(hash, weight);
     }
-    votes.fingerprint(tie)
+    votes.fingerprint()
 }
 
 /// The votes so far.
@@ -85,14 +76,11 @@ impl Votes {
         }
     }
 
-    /// The fingerprint. Each bit has the value with more weight.
-    fn fingerprint(mut self, tie: Tie) -> Fingerprint {
+    fn fingerprint(mut self) -> Fingerprint {
         self.empty_lanes();
         let mut bits = 0;
         for (bit, sum) in self.sums.into_iter().enumerate() {
-            let is_tie = 2 * sum == self.total;
-            let is_one = 2 * sum > self.total || is_tie && tie != Tie::Zero;
-            bits |= u64::from(is_one) << bit;
+            bits |= u64::from(2 * sum > self.total) << bit;
         }
         Fingerprint::from_bits(bits)
     }
@@ -162,7 +150,7 @@ mod tests {
     use super::*;
 
     /// The plain algorithm: 64 signed sums.
-    fn plainly(features: &[(u64, u32)], tie: Tie) -> u64 {
+    fn plainly(features: &[(u64, u32)]) -> u64 {
         let sum = |bit: u32| -> i64 {
             let sign = |hash: u64| if hash >> bit & 1 == 1 { 1 } else { -1 };
             features
@@ -171,17 +159,13 @@ mod tests {
                 .sum()
         };
         (0..64)
-            .filter(|&bit| sum(bit) > 0 || (sum(bit) == 0 && tie == Tie::One))
+            .filter(|&bit| sum(bit) > 0)
             .map(|bit| 1 << bit)
             .sum()
     }
 
-    fn fingerprint(features: &[(u64, u32)], tie: Tie) -> u64 {
-        let mut votes = Votes::new();
-        for &(hash, weight) in features {
-            votes.vote(hash, weight);
-        }
-        votes.fingerprint(tie).bits()
+    fn made(features: &[(u64, u32)]) -> u64 {
+        fingerprint(features.iter().copied()).bits()
     }
 
     proptest::proptest! {
@@ -189,9 +173,7 @@ mod tests {
         fn counting_in_lanes_equals_the_plain_algorithm(
             features in proptest::collection::vec((proptest::num::u64::ANY, 0u32..700), 0..400),
         ) {
-            for tie in [Tie::Zero, Tie::One] {
-                proptest::prop_assert_eq!(fingerprint(&features, tie), plainly(&features, tie));
-            }
+            proptest::prop_assert_eq!(made(&features), plainly(&features));
         }
     }
 
@@ -199,18 +181,14 @@ mod tests {
     fn lanes_are_emptied_before_they_overflow() {
         for count in [254, 255, 256, 257, 1000] {
             let features = vec![(u64::MAX, 1); count];
-            assert_eq!(fingerprint(&features, Tie::Zero), u64::MAX, "{count} votes");
+            assert_eq!(made(&features), u64::MAX, "{count} votes");
         }
-        assert_eq!(
-            fingerprint(&[(1, u32::MAX), (2, u32::MAX - 1)], Tie::Zero),
-            1
-        );
+        assert_eq!(made(&[(1, u32::MAX), (2, u32::MAX - 1)]), 1);
     }
 
     #[test]
     fn no_vote_at_all_is_a_tie() {
-        assert_eq!(fingerprint(&[], Tie::Zero), 0);
-        assert_eq!(fingerprint(&[], Tie::One), u64::MAX);
+        assert_eq!(made(&[]), 0);
     }
 
     fn features(numbers: std::ops::Range<u64>) -> Vec<(u64, u32)> {

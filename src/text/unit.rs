@@ -134,7 +134,6 @@ impl fmt::Display for Unit {
 /// The most paragraphs or sentences that one text is cut into. It bounds the memory that a hostile text takes.
 pub(crate) const MOST_UNITS: usize = 1 << 20;
 
-/// The key of the unit with this number of the document with this key.
 pub(crate) fn unit_key(document: &[u8], number: usize) -> Vec<u8> {
     [document, b"#", number.to_string().as_bytes()].concat()
 }

@@ -9,14 +9,13 @@ use serde_json::{Map, Value, json};
 
 use super::body::decode_body;
 use super::encoding::decoded;
-use super::fingerprinting::Fingerprinting;
 use super::format::InputFormat;
 use super::input::{Input, Raw, RawContent};
 use super::json::parse_json;
 use super::opening::Opener;
 use super::options::ReadOptions;
 use super::parsed::{Content, Parsed, parse};
-use super::record::Record;
+use super::record::{Fingerprinting, Record};
 use super::stored_bytes::Progress;
 use super::warc_page::parse_warc;
 use crate::text::{Scheme, Unit};

@@ -3,7 +3,6 @@
 use crate::eval::corpus::Corpus;
 use crate::eval::method::{Method, Scale};
 use crate::fingerprint::Fingerprint;
-use crate::ingest::Page;
 use crate::sketch::{Sketch, SketchSize};
 use crate::text::Fingerprinter;
 
@@ -35,13 +34,9 @@ impl Fingerprints {
     ) -> Self {
         let mut documents = Vec::with_capacity(corpus.len());
         for document in &corpus.documents {
-            documents.push(match &document.page {
-                Page::Text(text) => fingerprinter.fingerprint_and_sketch(text),
-                Page::Html(html) => fingerprinter.fingerprint_and_sketch_html(html),
-                Page::Xhtml(page) => {
-                    fingerprinter.fingerprint_and_sketch(&fingerprinter.text_of_xhtml(page))
-                }
-            });
+            let page = &document.page;
+            let text = page.text(|page, syntax| fingerprinter.text_of_page(page, syntax));
+            documents.push(text.and_then(|text| fingerprinter.fingerprint_and_sketch(&text)));
         }
         Self {
             documents,

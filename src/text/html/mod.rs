@@ -1,11 +1,10 @@
 //! The visible text of an HTML page, or its main content.
 //!
-//! A page goes through `tokenizer` (text, tags, `references`), `reader` (which elements the tags open and close),
-//! `open_elements` and `showing` (what of them is shown), with `names` as the table of the HTML standard, and `pages`
-//! (what becomes of the pieces). No tree is built, and nothing calls itself: a page can be as deep as somebody likes.
+//! A page goes through `tokenizer` (text, tags, `references`), `reader` (which elements the tags open and close) and
+//! `showing` (what of them is shown), with `names` as the table of the HTML standard, and `pages` (what becomes of the
+//! pieces). No tree is built, and nothing calls itself: a page can be as deep as somebody likes.
 
 mod names;
-mod open_elements;
 mod pages;
 mod reader;
 mod references;

@@ -93,9 +93,7 @@ pub(super) enum Trait {
     Formatting,
     /// Its start tag ends SVG and MathML.
     Breakout,
-    /// A part of a table.
     TablePart,
-    /// A heading.
     Heading,
     /// May stand in a head.
     InHead,
@@ -115,7 +113,6 @@ impl Traits {
     /// Nothing is said.
     const NONE: Self = Self(0);
 
-    /// Whether this is said.
     #[inline]
     pub(super) const fn has(self, said: Trait) -> bool {
         self.0 >> said as u32 & 1 == 1

@@ -2,10 +2,15 @@
 
 use std::ops::Range;
 
-use super::names::Name;
+use memchr::{memchr, memchr2, memchr2_iter};
+
+use super::names::{Name, names};
 use super::reader::Reader;
-use super::showing::Hiding;
+use super::showing::{Gap, Hiding, Showing};
+use super::tokenizer::{begins_with, is_blank};
 use crate::text::unicode::{HYPHENS, tokens};
+
+names! { SUB = "sub", SUP = "sup" }
 
 /// How a page is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +63,7 @@ pub(crate) fn visible_text(page: &str, syntax: Syntax) -> String {
 fn add_text(text: &mut Vec<u8>, more: &[u8]) {
     let begin = text.len();
     text.extend_from_slice(more);
-    for line_end in memchr::memchr2_iter(b'\n', b'\r', more) {
+    for line_end in memchr2_iter(b'\n', b'\r', more) {
         let at = begin + line_end;
         if ends_in_hyphen(&text[..at]) {
             text[at] = b' ';
@@ -140,14 +145,259 @@ fn read<S>(
     let mut hiding = Hiding::ByAttributes;
     loop {
         let mut state = begin();
-        let reader = Reader::new(page, syntax, hiding, also_hidden, |piece| {
-            take(&mut state, piece);
-        });
-        match reader.read() {
+        let pieces = Pieces::new(|piece| take(&mut state, piece));
+        let reader = Reader::new(page, syntax, hiding, also_hidden, pieces);
+        match reader.read().again() {
             Some(again) if hiding == Hiding::ByAttributes => hiding = again,
             _ => return state,
         }
     }
+}
+
+/// How much text of a page is not blank.
+#[derive(Clone, Copy, Default)]
+struct Amount {
+    /// What is shown, counted until it is enough.
+    shown: usize,
+    /// What attributes hide. Of what no attribute could show, nothing is counted.
+    hidden: usize,
+    /// What is there for browsers without scripts.
+    without_scripts: usize,
+}
+
+/// Hands out the pieces of a page, and counts the text.
+pub(super) struct Pieces<T> {
+    take: T,
+    amount: Amount,
+    /// Whether the last piece was a break.
+    is_broken: bool,
+    last_digit: LastDigit,
+    /// The letters of the element that floats and was opened last.
+    letters_of_float: Option<usize>,
+    /// The elements `sup` that are open.
+    raised: usize,
+    /// Whether a `sub` has just begun.
+    begins_sub: bool,
+}
+
+/// The digit with which the text ends so far.
+#[derive(Clone, Copy)]
+enum LastDigit {
+    None,
+    OnLine,
+    /// It stands above the line.
+    Raised,
+}
+
+impl<T: FnMut(Piece<'_>)> Pieces<T> {
+    fn new(take: T) -> Self {
+        Self {
+            take,
+            amount: Amount::default(),
+            is_broken: false,
+            last_digit: LastDigit::None,
+            letters_of_float: None,
+            raised: 0,
+            begins_sub: false,
+        }
+    }
+
+    /// How the page is to be read again, if it hides nearly all of its text.
+    fn again(&self) -> Option<Hiding> {
+        let Amount {
+            shown,
+            hidden,
+            without_scripts,
+        } = self.amount;
+        if hidden > 0 && shown < LEAST_SHOWN {
+            return Some(Hiding::Off);
+        }
+        let is_for_scripts = shown < FEW_SHOWN && without_scripts >= FEW_SHOWN.max(4 * shown);
+        is_for_scripts.then_some(Hiding::WithoutScripts)
+    }
+
+    pub(super) fn begin(&mut self, name: Name, own: &Showing) {
+        if own.floats {
+            self.gap(Gap::Block);
+            self.letters_of_float = Some(0);
+        }
+        self.raised += usize::from(name == SUP);
+        self.begins_sub |= name == SUB;
+        self.gap(own.gap);
+    }
+
+    pub(super) fn end(&mut self, name: Name, own: &Showing) {
+        self.raised -= usize::from(name == SUP);
+        self.begins_sub &= name != SUB;
+        if own.floats {
+            let letters = self.letters_of_float.take();
+            if letters.is_none_or(|letters| letters > MOST_OF_INITIAL) {
+                self.gap(Gap::Block);
+            }
+        }
+        self.gap(own.gap);
+    }
+
+    /// Text that is shown.
+    pub(super) fn text(&mut self, text: &[u8], without_nul: bool, is_preformatted: bool) {
+        if let Some(letters) = &mut self.letters_of_float {
+            *letters += letters_of(text);
+        }
+        let begins_sub = std::mem::take(&mut self.begins_sub);
+        let begins_in_digit = text.first().is_some_and(u8::is_ascii_digit);
+        let is_raised = self.raised > 0;
+        let is_apart = match self.last_digit {
+            LastDigit::None => false,
+            LastDigit::OnLine => begins_sub,
+            LastDigit::Raised => begins_sub || !is_raised,
+        };
+        if is_apart && begins_in_digit {
+            self.gap(Gap::Box);
+        }
+        if is_raised && text.iter().any(u8::is_ascii_digit) {
+            let raised = with_raised_digits(text);
+            self.lines(&raised, without_nul, is_preformatted);
+            if text.last().is_some_and(u8::is_ascii_digit) {
+                self.last_digit = LastDigit::Raised;
+            }
+        } else {
+            self.lines(text, without_nul, is_preformatted);
+        }
+    }
+
+    /// Text with the line ends that are shown.
+    fn lines(&mut self, mut text: &[u8], without_nul: bool, is_preformatted: bool) {
+        if self.amount.shown < FEW_SHOWN {
+            self.amount.shown += printed_bytes(text);
+        }
+        self.is_broken = false;
+        while let Some(at) = memchr2(b'\r', 0, text) {
+            self.give(&text[..at], is_preformatted);
+            match text[at] {
+                b'\r' if text.get(at + 1) != Some(&b'\n') => {
+                    self.give(b"\n", is_preformatted);
+                }
+                0 if !without_nul => self.give("\u{fffd}".as_bytes(), is_preformatted),
+                _ => {}
+            }
+            text = &text[at + 1..];
+        }
+        self.give(text, is_preformatted);
+    }
+
+    fn give(&mut self, text: &[u8], is_preformatted: bool) {
+        if let Some(last) = text.last() {
+            self.last_digit = match last.is_ascii_digit() {
+                true => LastDigit::OnLine,
+                false => LastDigit::None,
+            };
+        }
+        (self.take)(match is_preformatted {
+            true => Piece::Lines(text),
+            false => Piece::Text(text),
+        });
+    }
+
+    /// Text that an attribute hides.
+    pub(super) fn pass_over(&mut self, text: &[u8]) {
+        if !is_blank(text) {
+            self.amount.hidden += text.len();
+        }
+    }
+
+    /// The content of a `noscript` that is not shown.
+    pub(super) fn pass_over_noscript(&mut self, content: &[u8]) {
+        self.amount.without_scripts += text_bytes(content);
+    }
+
+    /// What separates words.
+    pub(super) fn gap(&mut self, gap: Gap) {
+        match gap {
+            Gap::None => {}
+            Gap::Box => self.give(b" ", false),
+            Gap::Block if self.is_broken => {}
+            Gap::Block => {
+                self.is_broken = true;
+                self.last_digit = LastDigit::None;
+                (self.take)(Piece::Break);
+            }
+        }
+    }
+
+    /// A link begins or ends.
+    pub(super) fn link(&mut self, begins: bool) {
+        (self.take)(Piece::Link(begins));
+    }
+}
+
+/// The least text of a page that is taken for what a page shows, in bytes.
+const LEAST_SHOWN: usize = 64;
+/// The bytes that may be all that a page shows before its script has run, such as a menu or a notice on cookies.
+const FEW_SHOWN: usize = 256;
+
+/// What floats at the beginning of a word: its first letter, perhaps with a quotation mark.
+const MOST_OF_INITIAL: usize = 2;
+
+/// The characters of a text that are no white space. With a digit they are too many: a number begins no word.
+fn letters_of(text: &[u8]) -> usize {
+    if text.iter().any(u8::is_ascii_digit) {
+        return MOST_OF_INITIAL + 1;
+    }
+    text.iter()
+        .filter(|&&byte| byte & 0xC0 != 0x80 && !byte.is_ascii_whitespace())
+        .count()
+}
+
+/// A text with the digits that stand above the line. So they are told from those of the number before.
+fn with_raised_digits(text: &[u8]) -> Vec<u8> {
+    const RAISED: [&str; 10] = ["⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"];
+    let mut raised = Vec::with_capacity(2 * text.len());
+    for &byte in text {
+        match byte {
+            b'0'..=b'9' => raised.extend(RAISED[usize::from(byte - b'0')].as_bytes()),
+            _ => raised.push(byte),
+        }
+    }
+    raised
+}
+
+/// Whether a text asks to switch scripts on, in any language. Then it is no part of a page.
+fn asks_for_scripts(text: &[u8]) -> bool {
+    let mut letters = memchr2_iter(b'j', b'J', text);
+    letters.any(|at| begins_with(&text[at..], b"javascript"))
+}
+
+/// The bytes of the text in some markup, nearly, without what asks for scripts.
+fn text_bytes(markup: &[u8]) -> usize {
+    let parts = markup.split(|&byte| byte == b'<');
+    let texts = parts.map(|part| memchr(b'>', part).map_or(part, |end| &part[end + 1..]));
+    texts
+        .filter(|text| !asks_for_scripts(text))
+        .map(printed_bytes)
+        .sum()
+}
+
+/// The bytes of a text without white space at its ends. All white space between two words is one byte, also spaces that
+/// do not break: how a page is indented says nothing.
+fn printed_bytes(text: &[u8]) -> usize {
+    let mut printed = 0;
+    let mut has_space = false;
+    let mut rest = text;
+    while let [byte, behind @ ..] = rest {
+        rest = behind;
+        if let Some(behind) = rest.strip_prefix(b"\xa0")
+            && *byte == 0xc2
+        {
+            rest = behind;
+            has_space = printed > 0;
+        } else if byte.is_ascii_whitespace() {
+            has_space = printed > 0;
+        } else {
+            printed += 1 + usize::from(has_space);
+            has_space = false;
+        }
+    }
+    printed
 }
 
 /// The text of pieces. They are parts of a page at places where characters end, and so UTF-8.

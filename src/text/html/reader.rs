@@ -9,26 +9,24 @@
 //! * A page is never in quirks mode.
 //! * What is not shown needs no elements: nothing of a head is kept.
 
-use memchr::{memchr, memchr2, memchr2_iter};
-
 use super::Syntax;
 use super::names::{Name, Space, Trait, Traits, names};
-use super::open_elements::{Element, Gap, Integration, OpenElements};
-use super::pages::Piece;
+use super::pages::{Piece, Pieces};
 use super::references::{self, Within};
-use super::showing::{Hiding, Showing};
+use super::showing::{Gap, Hiding, Showing, Shown};
 use super::tokenizer::{Attributes, Flag, Tag, Token, Tokenizer, is_blank, is_one_of};
 
 names! {
-    MAIN = "main", NOSCRIPT = "noscript", TEXT = "text",
-    A = "a", ANNOTATION_XML = "annotation-xml", BODY = "body", BR = "br", BUTTON = "button", COL = "col",
-    COLGROUP = "colgroup", DD = "dd", DESC = "desc", DT = "dt", FONT = "font", FOREIGN_OBJECT = "foreignobject",
-    FORM = "form", FRAME = "frame", FRAMESET = "frameset", HEAD = "head", HR = "hr", HTML = "html", INPUT = "input",
-    LI = "li", MALIGNMARK = "malignmark", MATH = "math", MGLYPH = "mglyph", MI = "mi", MN = "mn", MO = "mo", MS = "ms",
-    MTEXT = "mtext", NOBR = "nobr", NOFRAMES = "noframes", OPTGROUP = "optgroup", OPTION = "option", P = "p",
-    PLAINTEXT = "plaintext", RB = "rb", RP = "rp", RT = "rt", RTC = "rtc", RUBY = "ruby", SELECT = "select",
-    SVG = "svg", TABLE = "table", TBODY = "tbody", TD = "td", TEMPLATE = "template", TEXTAREA = "textarea",
-    SUB = "sub", SUP = "sup", TEXT_PATH = "textpath", TH = "th", TITLE = "title", TR = "tr", TSPAN = "tspan", XMP = "xmp",
+    A = "a", ADDRESS = "address", ANNOTATION_XML = "annotation-xml", BODY = "body", BR = "br", BUTTON = "button",
+    CAPTION = "caption", COL = "col", COLGROUP = "colgroup", DD = "dd", DESC = "desc", DIV = "div", DT = "dt",
+    FONT = "font", FOREIGN_OBJECT = "foreignobject", FORM = "form", FRAME = "frame", FRAMESET = "frameset", H1 = "h1",
+    H2 = "h2", H3 = "h3", H4 = "h4", H5 = "h5", H6 = "h6", HEAD = "head", HR = "hr", HTML = "html", INPUT = "input",
+    LI = "li", MAIN = "main", MALIGNMARK = "malignmark", MATH = "math", MGLYPH = "mglyph", MI = "mi", MN = "mn",
+    MO = "mo", MS = "ms", MTEXT = "mtext", NOBR = "nobr", NOFRAMES = "noframes", NOSCRIPT = "noscript", OL = "ol",
+    OPTGROUP = "optgroup", OPTION = "option", P = "p", PLAINTEXT = "plaintext", RB = "rb", RP = "rp", RT = "rt",
+    RTC = "rtc", RUBY = "ruby", SELECT = "select", SVG = "svg", TABLE = "table", TBODY = "tbody", TD = "td",
+    TEMPLATE = "template", TEXT = "text", TEXTAREA = "textarea", TEXT_PATH = "textpath", TFOOT = "tfoot", TH = "th",
+    THEAD = "thead", TITLE = "title", TR = "tr", TSPAN = "tspan", UL = "ul", XMP = "xmp",
 }
 
 /// Where text stands, which decides what becomes of a character NUL: it is dropped from the data of HTML, and U+FFFD
@@ -54,16 +52,10 @@ pub(super) struct Reader<'a, T> {
     has_frames: bool,
     /// Templates that are open.
     templates: usize,
-    /// The letters of the element that floats and was opened last.
-    letters_of_float: Option<usize>,
     /// Where the last part of a text of SVG stands that says it.
     y_of_part: Option<&'a [u8]>,
     /// The options of the `select` that is open.
     options: usize,
-    /// The elements `sup` that are open.
-    raised: usize,
-    /// Whether a `sub` has just begun.
-    begins_sub: bool,
 }
 
 impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
@@ -72,29 +64,26 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         syntax: Syntax,
         hiding: Hiding,
         also_hidden: &'a [Name],
-        take: T,
+        pieces: Pieces<T>,
     ) -> Self {
         Self {
             tokens: Tokenizer::new(page, syntax),
             syntax,
             hiding,
             also_hidden,
-            pieces: Pieces::new(take),
+            pieces,
             open: OpenElements::new(),
             in_form: false,
             may_have_frames: true,
             has_frames: false,
             templates: 0,
-            letters_of_float: None,
             y_of_part: None,
             options: 0,
-            raised: 0,
-            begins_sub: false,
         }
     }
 
-    /// Reads the page to its end. Returns how it is to be read again, if it hides nearly all of its text.
-    pub(super) fn read(mut self) -> Option<Hiding> {
+    /// Reads the page to its end, and returns what counts the text.
+    pub(super) fn read(mut self) -> Pieces<T> {
         while let Some(token) = self.tokens.next(self.open.top().space != Space::Html) {
             match token {
                 Token::Text(text) => self.text(text, Nul::InData),
@@ -103,16 +92,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
                 Token::End(name) => self.end(name),
             }
         }
-        let Amount {
-            shown,
-            hidden,
-            without_scripts,
-        } = self.pieces.amount;
-        if hidden > 0 && shown < LEAST_SHOWN {
-            return Some(Hiding::Off);
-        }
-        let is_for_scripts = shown < FEW_SHOWN && without_scripts >= FEW_SHOWN.max(4 * shown);
-        is_for_scripts.then_some(Hiding::WithoutScripts)
+        self.pieces
     }
 
     fn text(&mut self, text: &[u8], nul: Nul) {
@@ -127,30 +107,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             let top = self.open.top();
             let is_html = top.space == Space::Html || top.integration != Integration::None;
             let without_nul = is_html && nul == Nul::InData;
-            if let Some(letters) = &mut self.letters_of_float {
-                *letters += letters_of(text);
-            }
-            let begins_sub = std::mem::take(&mut self.begins_sub);
-            let begins_in_digit = text.first().is_some_and(u8::is_ascii_digit);
-            let is_raised = self.raised > 0;
-            let is_apart = match self.pieces.last_digit {
-                LastDigit::None => false,
-                LastDigit::OnLine => begins_sub,
-                LastDigit::Raised => begins_sub || !is_raised,
-            };
-            if is_apart && begins_in_digit {
-                self.pieces.gap(Gap::Box);
-            }
-            if is_raised && text.iter().any(u8::is_ascii_digit) {
-                let raised = with_raised_digits(text);
-                self.pieces
-                    .text(&raised, without_nul, shown.is_preformatted);
-                if text.last().is_some_and(u8::is_ascii_digit) {
-                    self.pieces.last_digit = LastDigit::Raised;
-                }
-            } else {
-                self.pieces.text(text, without_nul, shown.is_preformatted);
-            }
+            self.pieces.text(text, without_nul, shown.is_preformatted);
         } else if shown.by_attribute {
             self.pieces.pass_over(text);
         }
@@ -224,17 +181,18 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         } else {
             Traits::default()
         };
+        let mut own = Showing::foreign(tag, space, self.open.top().name, self.hiding);
+        // Parts of a line of text in SVG stand in the line.
+        own.gap = match (space, tag.name) {
+            (Space::Svg, TSPAN | TEXT_PATH | A) => Gap::None,
+            _ => Gap::Box,
+        };
         self.push(Element {
             name: tag.name.within(space),
             traits,
             space,
             integration,
-            own: Showing::foreign(tag, space, self.open.top().name, self.hiding),
-            // Parts of a line of text in SVG stand in the line.
-            gap: match (space, tag.name) {
-                (Space::Svg, TSPAN | TEXT_PATH | A) => Gap::None,
-                _ => Gap::Box,
-            },
+            own,
         });
         if tag.self_closing {
             self.pop();
@@ -250,14 +208,13 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         own.is_apart = tag.attributes.has(Flag::Apart);
         let is_laid_out = self.open.top().own.has_blocks;
         let laid_out = if is_laid_out { Gap::Block } else { Gap::None };
+        own.gap = own.gap.max(Gap::from(traits)).max(laid_out);
         Element {
             own,
-            gap: own.gap.max(Gap::from(traits)).max(laid_out),
             ..Element::html(tag.name, traits)
         }
     }
 
-    /// Opens an element of HTML.
     fn open_html(&mut self, tag: &Tag<'_>, traits: Traits) {
         let element = self.element(tag, traits);
         if traits.has(Trait::Void) {
@@ -270,26 +227,20 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
     }
 
     fn push(&mut self, mut element: Element) {
-        if self.open.is_full() {
+        if self.open.elements.len() == MOST {
             self.pop();
         }
         let is_also_hidden = element.space == Space::Html
             && (self.also_hidden.contains(&element.name)
                 || element.own.is_apart && !self.also_hidden.is_empty());
         if !(self.open.shown().displayed && element.own.displayed) {
-            element.gap = Gap::None;
+            element.own.gap = Gap::None;
             element.own.floats = false;
-        }
-        if element.own.floats {
-            self.pieces.gap(Gap::Block);
-            self.letters_of_float = Some(0);
         }
         element.own.by_attribute = !is_also_hidden && is_hidden_by_attribute(&element);
         element.own.has_content &= !is_also_hidden;
         self.templates += usize::from(element.name == TEMPLATE);
-        self.raised += usize::from(element.name == SUP);
-        self.begins_sub |= element.name == SUB;
-        self.pieces.gap(element.gap);
+        self.pieces.begin(element.name, &element.own);
         self.open.push(element);
     }
 
@@ -298,20 +249,12 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             return;
         };
         self.templates -= usize::from(element.name == TEMPLATE);
-        self.raised -= usize::from(element.name == SUP);
-        self.begins_sub &= element.name != SUB;
-        if element.own.floats {
-            let letters = self.letters_of_float.take();
-            if letters.is_none_or(|letters| letters > MOST_OF_INITIAL) {
-                self.pieces.gap(Gap::Block);
-            }
-        }
-        self.pieces.gap(element.gap);
+        self.pieces.end(element.name, &element.own);
     }
 
     /// Closes all elements from this one.
     fn pop_from(&mut self, index: usize) {
-        while self.open.len() > index.max(1) {
+        while self.open.elements.len() > index.max(1) {
             self.pop();
         }
     }
@@ -384,7 +327,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
         let content = self.tokens.raw(tag);
         if tag.name == NOSCRIPT {
-            self.pieces.amount.without_scripts += text_bytes(content);
+            self.pieces.pass_over_noscript(content);
         }
         let element = self.element(tag, traits);
         if !element.own.has_content {
@@ -404,7 +347,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
     /// An element without content that counts.
     fn pass_by(&mut self, element: &Element) {
         if element.own.displayed {
-            self.separate_words(element.gap);
+            self.separate_words(element.own.gap);
         }
     }
 
@@ -586,7 +529,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             return;
         };
         self.end_implied(Name::EMPTY);
-        if is_of_template || index + 1 == self.open.len() {
+        if is_of_template || index + 1 == self.open.elements.len() {
             self.pop_from(index);
         } else {
             self.open.make_nameless(index);
@@ -608,32 +551,6 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
     }
 }
 
-/// What floats at the beginning of a word: its first letter, perhaps with a quotation mark.
-const MOST_OF_INITIAL: usize = 2;
-
-/// The characters of a text that are no white space. With a digit they are too many: a number begins no word.
-fn letters_of(text: &[u8]) -> usize {
-    if text.iter().any(u8::is_ascii_digit) {
-        return MOST_OF_INITIAL + 1;
-    }
-    text.iter()
-        .filter(|&&byte| byte & 0xC0 != 0x80 && !byte.is_ascii_whitespace())
-        .count()
-}
-
-/// A text with the digits that stand above the line. So they are told from those of the number before.
-fn with_raised_digits(text: &[u8]) -> Vec<u8> {
-    const RAISED: [&str; 10] = ["⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"];
-    let mut raised = Vec::with_capacity(2 * text.len());
-    for &byte in text {
-        match byte {
-            b'0'..=b'9' => raised.extend(RAISED[usize::from(byte - b'0')].as_bytes()),
-            _ => raised.push(byte),
-        }
-    }
-    raised
-}
-
 /// Whether MathML has HTML in this annotation.
 fn annotates_in_html(tag: &Tag<'_>) -> bool {
     let types = ["text/html", "application/xhtml+xml"];
@@ -645,151 +562,381 @@ fn is_hidden_by_attribute(element: &Element) -> bool {
     element.own.has_content && (has_no_box || element.own.visible == Some(false))
 }
 
-/// The least text of a page that is taken for what a page shows, in bytes.
-const LEAST_SHOWN: usize = 64;
-/// The bytes that may be all that a page shows before its script has run, such as a menu or a notice on cookies.
-const FEW_SHOWN: usize = 256;
-
 /// The most options of a `select` that are all taken.
 const MOST_OPTIONS: usize = 20;
 
-/// Whether a text asks to switch scripts on, in any language. Then it is no part of a page.
-fn asks_for_scripts(text: &[u8]) -> bool {
-    let mut letters = memchr2_iter(b'j', b'J', text);
-    letters.any(|at| {
-        let word = text[at..].get(..b"javascript".len());
-        word.is_some_and(|word| word.eq_ignore_ascii_case(b"javascript"))
-    })
-}
+// The open elements: the stack of the HTML standard, section 13.2.4.2, without a tree behind it. Each element knows the
+// bounds of its scopes and whether it is shown, from the element that it is in. So a question costs little however deep a
+// page nests.
 
-/// The bytes of the text in some markup, nearly, without what asks for scripts.
-fn text_bytes(markup: &[u8]) -> usize {
-    let parts = markup.split(|&byte| byte == b'<');
-    let texts = parts.map(|part| memchr(b'>', part).map_or(part, |end| &part[end + 1..]));
-    texts
-        .filter(|text| !asks_for_scripts(text))
-        .map(printed_bytes)
-        .sum()
-}
-
-/// The bytes of a text without white space at its ends. All white space between two words is one byte, also spaces that
-/// do not break: how a page is indented says nothing.
-fn printed_bytes(text: &[u8]) -> usize {
-    let mut printed = 0;
-    let mut has_space = false;
-    let mut rest = text;
-    while let [byte, behind @ ..] = rest {
-        rest = behind;
-        if let Some(behind) = rest.strip_prefix(b"\xa0")
-            && *byte == 0xc2
-        {
-            rest = behind;
-            has_space = printed > 0;
-        } else if byte.is_ascii_whitespace() {
-            has_space = printed > 0;
-        } else {
-            printed += 1 + usize::from(has_space);
-            has_space = false;
-        }
-    }
-    printed
-}
-
-/// How much text of a page is not blank.
-#[derive(Clone, Copy, Default)]
-struct Amount {
-    /// What is shown, counted until it is enough.
-    shown: usize,
-    /// What attributes hide. Of what no attribute could show, nothing is counted.
-    hidden: usize,
-    /// What is there for browsers without scripts.
-    without_scripts: usize,
-}
-
-/// Hands out the pieces of a page, and counts the text.
-struct Pieces<T> {
-    take: T,
-    amount: Amount,
-    /// Whether the last piece was a break.
-    is_broken: bool,
-    last_digit: LastDigit,
-}
-
-/// The digit with which the text ends so far.
+/// An element, as its start tag and the standard describe it.
 #[derive(Clone, Copy)]
-enum LastDigit {
-    None,
-    OnLine,
-    /// It stands above the line.
-    Raised,
+struct Element {
+    /// Another name in each namespace.
+    name: Name,
+    traits: Traits,
+    space: Space,
+    /// Whether HTML may stand in it, if it is of another namespace.
+    integration: Integration,
+    own: Showing,
 }
 
-impl<T: FnMut(Piece<'_>)> Pieces<T> {
-    fn new(take: T) -> Self {
+impl Element {
+    /// An element of HTML that is shown as what it is in.
+    fn html(name: Name, traits: Traits) -> Self {
         Self {
-            take,
-            amount: Amount::default(),
-            is_broken: false,
-            last_digit: LastDigit::None,
+            name,
+            traits,
+            space: Space::Html,
+            integration: Integration::None,
+            own: Showing::default(),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Open {
+    element: Element,
+    /// Whether its text is shown.
+    shown: Shown,
+    /// The paragraph that a block would end, or 0.
+    paragraph: u16,
+    /// The innermost element that no end tag reaches beyond.
+    scope: u16,
+    /// The innermost table, template or root.
+    table: u16,
+    /// The innermost special element.
+    special: u16,
+    /// The innermost special element that is no `address`, `div` or `p`.
+    item: u16,
+    /// The innermost element of HTML.
+    html: u16,
+    /// The next element further out whose name is of the same group, or 0.
+    of_group: u16,
+}
+
+/// How an element of SVG or MathML holds HTML.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Integration {
+    None,
+    /// A token element of MathML.
+    Text,
+    /// A `foreignObject`, and the like.
+    Html,
+}
+
+/// The outer loop of the adoption agency, section 13.2.6.4.7 of the HTML standard, runs so often.
+const MOST_BLOCKS: usize = 8;
+
+/// The most elements that are open at one time. What is deeper stands beside the innermost, as in browsers.
+const MOST: usize = 512;
+
+/// The groups of names, by which an element is found.
+const GROUPS: usize = 256;
+
+/// Never empty: the root is its first, and the body its second, once there is one.
+struct OpenElements {
+    elements: Vec<Open>,
+    /// The innermost element of each group of names, or 0. From it, all others of the group are found.
+    groups: [u16; GROUPS],
+}
+
+impl OpenElements {
+    fn new() -> Self {
+        let root = Open {
+            element: Element::html(HTML, HTML.traits()),
+            shown: Shown::default(),
+            paragraph: 0,
+            scope: 0,
+            table: 0,
+            special: 0,
+            item: 0,
+            html: 0,
+            of_group: 0,
+        };
+        let mut elements = Vec::with_capacity(64);
+        elements.push(root);
+        Self {
+            elements,
+            groups: [0; GROUPS],
         }
     }
 
-    /// Text that is shown.
-    fn text(&mut self, mut text: &[u8], without_nul: bool, is_preformatted: bool) {
-        if self.amount.shown < FEW_SHOWN {
-            self.amount.shown += printed_bytes(text);
+    /// Whether the body, or another element, is open in the root.
+    #[inline]
+    fn has_body(&self) -> bool {
+        self.elements.len() > 1
+    }
+
+    #[inline]
+    fn innermost(&self) -> &Open {
+        &self.elements[self.elements.len() - 1]
+    }
+
+    /// The innermost element.
+    #[inline]
+    fn top(&self) -> &Element {
+        &self.innermost().element
+    }
+
+    /// Whether the text and the elements are shown that come next. What may not stand in a table where it stands is
+    /// shown before the table.
+    #[inline]
+    fn shown(&self) -> Shown {
+        let top = self.innermost();
+        if !may_hold_only_parts(top.element.name) {
+            return top.shown;
         }
-        self.is_broken = false;
-        while let Some(at) = memchr2(b'\r', 0, text) {
-            self.give(&text[..at], is_preformatted);
-            match text[at] {
-                b'\r' if text.get(at + 1) != Some(&b'\n') => {
-                    self.give(b"\n", is_preformatted);
-                }
-                0 if !without_nul => self.give("\u{fffd}".as_bytes(), is_preformatted),
-                _ => {}
+        let table = usize::from(top.table);
+        let is_table = self.at(table).name == TABLE;
+        self.elements[table - usize::from(is_table)].shown
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "there are few open elements"
+    )]
+    fn push(&mut self, element: Element) {
+        let index = self.elements.len() as u16;
+        let Element { name, traits, .. } = element;
+        let is_html = element.space == Space::Html;
+        let parent = if traits.has(Trait::TablePart) {
+            self.innermost().shown
+        } else {
+            self.shown()
+        };
+
+        // As the element around it, but for what it is itself.
+        let mut open = *self.innermost();
+        open.element = element;
+        open.shown = parent.within(element.own);
+        open.of_group = std::mem::replace(&mut self.groups[name.slot(GROUPS)], index);
+        if is_html {
+            open.html = index;
+        }
+        if traits.has(Trait::Special) {
+            open.special = index;
+            if !matches!(name, ADDRESS | DIV | P) {
+                open.item = index;
             }
-            text = &text[at + 1..];
         }
-        self.give(text, is_preformatted);
+        if matches!(name, TABLE | TEMPLATE) {
+            open.table = index;
+        }
+        let bounds_scope =
+            traits.has(Trait::Scope) && is_html || element.integration != Integration::None;
+        if bounds_scope {
+            open.scope = index;
+        }
+        if name == P {
+            open.paragraph = index;
+        } else if name == BUTTON || bounds_scope {
+            open.paragraph = 0;
+        }
+        self.elements.push(open);
     }
 
-    fn give(&mut self, text: &[u8], is_preformatted: bool) {
-        if let Some(last) = text.last() {
-            self.last_digit = match last.is_ascii_digit() {
-                true => LastDigit::OnLine,
-                false => LastDigit::None,
-            };
+    /// Closes the innermost element, but not the root.
+    fn pop(&mut self) -> Option<Element> {
+        let mut closed = self.pop_one()?;
+        // What no tag reaches ends with what is in it.
+        while self.top().name == Name::EMPTY
+            && let Some(outer) = self.pop_one()
+        {
+            closed.own.gap = closed.own.gap.max(outer.own.gap);
         }
-        (self.take)(match is_preformatted {
-            true => Piece::Lines(text),
-            false => Piece::Text(text),
+        Some(closed)
+    }
+
+    #[inline]
+    fn pop_one(&mut self) -> Option<Element> {
+        if self.elements.len() == 1 {
+            return None;
+        }
+        let open = self.elements.pop()?;
+        self.groups[open.element.name.slot(GROUPS)] = open.of_group;
+        Some(open.element)
+    }
+
+    /// The paragraph that a block ends.
+    #[inline]
+    fn paragraph(&self) -> Option<usize> {
+        let index = usize::from(self.innermost().paragraph);
+        (index > 0).then_some(index)
+    }
+
+    /// The innermost table, or what stands in its place: a template, or the root.
+    fn table(&self) -> usize {
+        usize::from(self.innermost().table)
+    }
+
+    fn at(&self, index: usize) -> &Element {
+        &self.elements[index].element
+    }
+
+    /// The innermost element of this name that is not further out than `from`.
+    #[inline]
+    fn last(&self, name: Name, from: u16) -> Option<usize> {
+        let mut index = self.groups[name.slot(GROUPS)];
+        while index > 0 && index >= from {
+            let open = &self.elements[usize::from(index)];
+            if open.element.name == name {
+                return Some(usize::from(index));
+            }
+            index = open.of_group;
+        }
+        None
+    }
+
+    /// The innermost element of this name that an end tag reaches.
+    #[inline]
+    fn in_scope(&self, name: Name) -> Option<usize> {
+        self.last(name, self.innermost().scope)
+    }
+
+    /// The innermost heading that an end tag reaches.
+    fn heading_in_scope(&self) -> Option<usize> {
+        let headings = [H1, H2, H3, H4, H5, H6].into_iter();
+        headings.filter_map(|name| self.in_scope(name)).max()
+    }
+
+    /// The innermost item that an end tag reaches. A list bounds the scope of its items.
+    fn item_in_scope(&self) -> Option<usize> {
+        let list = self.in_scope(UL).max(self.in_scope(OL));
+        self.in_scope(LI).filter(|&item| Some(item) > list)
+    }
+
+    /// The item of a list that the next item ends.
+    fn item_before(&self, names: &[Name]) -> Option<usize> {
+        let index = usize::from(self.innermost().item);
+        names.contains(&self.at(index).name).then_some(index)
+    }
+
+    /// The innermost part of this name of the innermost table, or the table.
+    fn in_table_scope(&self, name: Name) -> Option<usize> {
+        self.last(name, self.innermost().table)
+    }
+
+    /// The innermost element of this name, if no special one is within.
+    fn within_special(&self, name: Name) -> Option<usize> {
+        self.last(name, self.innermost().special)
+    }
+
+    /// The innermost element of SVG or MathML with this name, if no element of HTML is within.
+    fn foreign(&self, name: Name) -> Option<usize> {
+        let html = self.innermost().html;
+        self.last(name.within(Space::Svg), html)
+            .max(self.last(name.within(Space::MathMl), html))
+    }
+
+    /// The element that an end tag closes, with all that is in it.
+    fn reached(&self, name: Name, traits: Traits) -> Option<usize> {
+        match name {
+            P => self.paragraph(),
+            TEMPLATE => self.last(TEMPLATE, 0),
+            LI => self.item_in_scope(),
+            TABLE => self.in_table_scope(name),
+            _ if traits.has(Trait::TablePart) => self.in_table_scope(name),
+            _ if traits.has(Trait::Heading) => self.heading_in_scope(),
+            _ if traits.has(Trait::EndsScoped) => self.in_scope(name),
+            _ => self.within_special(name),
+        }
+    }
+
+    /// The innermost element that stays open around a part of a table: the table, a section (`table + 1`, if there is
+    /// one) or a row (`section + 1`).
+    fn around_part(&self, name: Name) -> usize {
+        let table = self.table();
+        let is_section = self.elements.len() > table + 1
+            && matches!(self.at(table + 1).name, TBODY | THEAD | TFOOT);
+        let section = table + usize::from(is_section);
+        let row = section + 1;
+        match name {
+            TR => section,
+            TD | TH if is_section => {
+                section + usize::from(self.elements.len() > row && self.at(row).name == TR)
+            }
+            _ => table,
+        }
+    }
+
+    /// Whether the innermost table is between its cells, and not in one.
+    fn is_between_cells(&self) -> bool {
+        let table = self.table();
+        let mut parts = self.elements[table + 1..].iter().take(3);
+        self.at(table).name == TABLE
+            && !parts.any(|part| matches!(part.element.name, TD | TH | CAPTION))
+    }
+
+    /// The element that the end of a formatting element closes.
+    fn formatting(&self, name: Name) -> Option<usize> {
+        match self.in_scope(name) {
+            Some(index) => Some(index),
+            None => self.within_special(name),
+        }
+    }
+
+    /// The last block to which the end of a formatting element is carried on, from the outermost one in the element
+    /// to the innermost one, but not over more than [`MOST_BLOCKS`]. And whether the element ends there, with all that
+    /// is open in the block. `None` if there is no block in the element.
+    fn last_block(&self, index: usize) -> Option<(usize, bool)> {
+        if usize::from(self.innermost().special) <= index {
+            return None;
+        }
+        let mut count = 0;
+        let mut last = None;
+        for at in index + 1..self.elements.len() {
+            if count == MOST_BLOCKS {
+                break;
+            }
+            if self.at(at).traits.has(Trait::Special) {
+                count += 1;
+                last = Some(at);
+            }
+        }
+        Some((last?, count < MOST_BLOCKS))
+    }
+
+    /// Takes away an element, and of those up to another one all but blocks and what formats. What they hold stays.
+    fn take_away(&mut self, index: usize, up_to: usize) {
+        let mut inner = self.take_from(index);
+        let mut at = index;
+        inner.retain(|open| {
+            let traits = open.element.traits;
+            let is_kept = traits.has(Trait::Formatting) || traits.has(Trait::Special);
+            at += 1;
+            at > up_to || at > index + 1 && is_kept
         });
+        self.put_back(inner);
     }
 
-    /// Text that an attribute hides.
-    fn pass_over(&mut self, text: &[u8]) {
-        if !is_blank(text) {
-            self.amount.hidden += text.len();
+    /// Lets no tag reach an element, which ends with what is in it.
+    fn make_nameless(&mut self, index: usize) {
+        let mut inner = self.take_from(index);
+        let element = &mut inner[0].element;
+        element.name = Name::EMPTY;
+        element.traits = Traits::default();
+        self.put_back(inner);
+    }
+
+    /// Takes all elements from this one, outermost first.
+    fn take_from(&mut self, index: usize) -> Vec<Open> {
+        let inner = self.elements.split_off(index);
+        for open in inner.iter().rev() {
+            self.groups[open.element.name.slot(GROUPS)] = open.of_group;
+        }
+        inner
+    }
+
+    fn put_back(&mut self, inner: Vec<Open>) {
+        for open in inner {
+            self.push(open.element);
         }
     }
+}
 
-    /// What separates words.
-    fn gap(&mut self, gap: Gap) {
-        match gap {
-            Gap::None => {}
-            Gap::Box => self.give(b" ", false),
-            Gap::Block if self.is_broken => {}
-            Gap::Block => {
-                self.is_broken = true;
-                self.last_digit = LastDigit::None;
-                (self.take)(Piece::Break);
-            }
-        }
-    }
-
-    /// A link begins or ends.
-    fn link(&mut self, begins: bool) {
-        (self.take)(Piece::Link(begins));
-    }
+/// Whether an element is a part of a table that may hold only other parts.
+#[inline]
+fn may_hold_only_parts(name: Name) -> bool {
+    matches!(name, TABLE | TBODY | TFOOT | THEAD | TR)
 }

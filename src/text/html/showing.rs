@@ -3,7 +3,6 @@
 use memchr::memmem;
 
 use super::names::{Name, Space, Trait, Traits, names};
-use super::open_elements::Gap;
 use super::tokenizer::{Attributes, Flag, Tag, is_one_of};
 
 names! {
@@ -13,6 +12,29 @@ names! {
     MPHANTOM = "mphantom", NOSCRIPT = "noscript", OBJECT = "object", PATTERN = "pattern", RADIAL_GRADIENT = "radialgradient",
     SCRIPT = "script", SEMANTICS = "semantics", STYLE = "style", SVG = "svg", SYMBOL = "symbol",
     TEMPLATE = "template", TEXT = "text", TITLE = "title",
+}
+
+/// What separates words. Of two, the last of these counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Gap {
+    #[default]
+    None,
+    /// A box within a line.
+    Box,
+    /// A block.
+    Block,
+}
+
+impl From<Traits> for Gap {
+    fn from(traits: Traits) -> Self {
+        if traits.has(Trait::Block) {
+            Self::Block
+        } else if traits.has(Trait::Box) {
+            Self::Box
+        } else {
+            Self::None
+        }
+    }
 }
 
 /// Which attributes hide.
@@ -33,7 +55,7 @@ pub(super) struct Showing {
     pub(super) displayed: bool,
     /// Whether what is in the box is shown. In a `video`, it is for browsers that show none.
     pub(super) has_content: bool,
-    /// What its style makes of it that separates words.
+    /// What separates words at its begin and at its end.
     pub(super) gap: Gap,
     /// Whether it floats. A letter that floats begins a word.
     pub(super) floats: bool,

@@ -23,7 +23,6 @@ names! {
     ROLE = "role", SIZE = "size", STYLE = "style", TYPE = "type", X = "x", XLINK_HREF = "xlink:href", Y = "y",
 }
 
-/// A token of a page.
 pub(super) enum Token<'a> {
     /// Text without references.
     Text(&'a [u8]),
@@ -33,7 +32,6 @@ pub(super) enum Token<'a> {
     End(Name),
 }
 
-/// A start tag.
 pub(super) struct Tag<'a> {
     pub(super) name: Name,
     /// The name as it is written, with its prefix.
@@ -185,10 +183,7 @@ impl<'a> Tokenizer<'a> {
             self.at += len;
             return Some(Token::Text(content));
         }
-        if self.syntax == Syntax::Xhtml
-            && rest.len() > 9
-            && rest[2..9].eq_ignore_ascii_case(b"doctype")
-        {
+        if self.syntax == Syntax::Xhtml && rest.len() > 9 && begins_with(&rest[2..], b"doctype") {
             self.at += xml_doctype_len(rest);
             return None;
         }
@@ -221,7 +216,7 @@ impl<'a> Tokenizer<'a> {
                     self.at += 1;
                     tag.self_closing = self.page.get(self.at) == Some(&b'>');
                 }
-                byte if is_space(byte) => self.at += 1,
+                byte if byte.is_ascii_whitespace() => self.at += 1,
                 _ => {
                     let name = self.attribute_name();
                     let value = self.attribute_value();
@@ -334,7 +329,7 @@ impl<'a> Tokenizer<'a> {
                     has_number = true;
                     at += 1;
                 }
-                byte if is_space(byte) => at += 1,
+                byte if byte.is_ascii_whitespace() => at += 1,
                 _ => break,
             }
         }
@@ -361,7 +356,6 @@ impl<'a> Tokenizer<'a> {
             let Some(end) = memchr(b'>', tag) else {
                 return false;
             };
-            let beginning = tag.get(..PREACT.len());
             let id = memmem::find(&tag[..end], b" id=").map(|at| &tag[at + b" id=".len()..end]);
             let id = id.map(|id| {
                 id.strip_prefix(b"\"")
@@ -369,9 +363,7 @@ impl<'a> Tokenizer<'a> {
                     .unwrap_or(id)
             });
             let id = id.map(|id| &id[..memchr3(b'"', b'\'', b' ', id).unwrap_or(id.len())]);
-            if beginning.is_some_and(|name| name.eq_ignore_ascii_case(PREACT))
-                || id.is_some_and(is_late_part)
-            {
+            if begins_with(tag, PREACT) || id.is_some_and(is_late_part) {
                 return true;
             }
             rest = &tag[end + 1..];
@@ -457,7 +449,7 @@ impl<'a> Tokenizer<'a> {
             _ => {
                 let len = rest
                     .iter()
-                    .position(|&byte| byte == b'>' || is_space(byte))
+                    .position(|&byte| byte == b'>' || byte.is_ascii_whitespace())
                     .unwrap_or(rest.len());
                 self.at += len;
                 &rest[..len]
@@ -466,7 +458,7 @@ impl<'a> Tokenizer<'a> {
     }
 
     fn pass_over_space(&mut self) {
-        while self.page.get(self.at).is_some_and(|&byte| is_space(byte)) {
+        while self.page.get(self.at).is_some_and(u8::is_ascii_whitespace) {
             self.at += 1;
         }
     }
@@ -569,9 +561,7 @@ fn xml_end(content: &[u8], written: &[u8]) -> usize {
                 None => may_have_cdata = false,
             }
         } else if let Some(name) = rest.strip_prefix(b"</")
-            && let Some((name, behind)) = name.split_at_checked(written.len())
-            && name.eq_ignore_ascii_case(written)
-            && behind.first().is_some_and(|&byte| ends_name(byte))
+            && begins_with_name(name, written)
         {
             return from;
         }
@@ -779,7 +769,6 @@ impl<'a> Attributes<'a> {
         known.any(|known| essence.eq_ignore_ascii_case(known.as_bytes()))
     }
 
-    /// The inline style.
     pub(super) fn style(&self) -> Option<Cow<'a, [u8]>> {
         self.style.map(decoded)
     }
@@ -835,9 +824,13 @@ const LINE_NUMBERS: [&[u8]; 19] = [
 
 /// Whether the name of a tag is this.
 fn begins_with_name(tag: &[u8], name: &[u8]) -> bool {
-    let own = tag.get(..name.len());
-    own.is_some_and(|own| own.eq_ignore_ascii_case(name))
-        && tag.get(name.len()).is_some_and(|&byte| ends_name(byte))
+    begins_with(tag, name) && tag.get(name.len()).is_some_and(|&byte| ends_name(byte))
+}
+
+/// Whether a text begins with a word, in small or capital letters.
+pub(super) fn begins_with(text: &[u8], word: &[u8]) -> bool {
+    let beginning = text.get(..word.len());
+    beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(word))
 }
 
 fn has_class(classes: &[u8], wanted: &[u8]) -> bool {
@@ -868,15 +861,10 @@ fn decoded(value: &[u8]) -> Cow<'_, [u8]> {
 
 /// Whether there is only white space.
 pub(super) fn is_blank(text: &[u8]) -> bool {
-    text.iter().all(|&byte| is_space(byte))
+    text.trim_ascii_start().is_empty()
 }
 
 /// Whether a byte ends the name of a tag or of an attribute.
 fn ends_name(byte: u8) -> bool {
-    matches!(byte, b'/' | b'>') || is_space(byte)
-}
-
-/// Whether a byte parts what is within a tag.
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\n' | b'\t' | b'\r' | 0x0C)
+    matches!(byte, b'/' | b'>') || byte.is_ascii_whitespace()
 }
