@@ -9,8 +9,8 @@ use std::str::Utf8Error;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{
-    DecoderResult, Encoding, ISO_2022_JP, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252,
-    X_USER_DEFINED,
+    DecoderResult, Encoding, ISO_2022_JP, ISO_8859_15, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE,
+    WINDOWS_1252, X_USER_DEFINED,
 };
 use memchr::memmem;
 
@@ -27,6 +27,9 @@ const GUESSED_BYTES: usize = 128 << 10;
 
 /// So many continuation bytes where UTF-8 has them are no chance.
 const EVIDENT_BYTES: usize = 6;
+/// So many are none if no byte is elsewhere, and the page is said to be of Western Europe, where a capital letter seldom
+/// stands before a sign.
+const CLEAN_BYTES: usize = 2;
 
 /// The text of some bytes. `charset` is the label that those who sent them gave, and `declares` whether the bytes may
 /// say their encoding, as HTML and XML do.
@@ -66,15 +69,23 @@ pub(super) fn decoded(
         });
     }
     let named = match inside {
-        Some(encoding) if is_by_default(said) && is_of_letters(bytes, encoding) => [inside, said],
+        // What a server says of all pages, and their author of this one, are not the same.
+        Some(UTF_8) if utf_8.is_clean(1) => [inside, said],
+        Some(encoding) if said.is_some_and(is_western) && is_of_letters(bytes, encoding) => {
+            [inside, said]
+        }
         _ => [said, inside],
     };
+    // As letters of Western Europe these bytes make no sense.
+    if named.into_iter().flatten().all(is_western) && utf_8.is_clean(CLEAN_BYTES) {
+        return Ok(utf_8.text);
+    }
     best_candidate(bytes, named, utf_8)
 }
 
 /// Whether an encoding is one that servers name without having looked at the page, and to which all bytes fit.
-fn is_by_default(said: Option<&'static Encoding>) -> bool {
-    said == Some(WINDOWS_1252)
+fn is_western(encoding: &'static Encoding) -> bool {
+    encoding == WINDOWS_1252 || encoding == ISO_8859_15
 }
 
 /// Whether the letters of some bytes speak for an encoding, which is not that of Western Europe.
@@ -389,6 +400,8 @@ struct Decoded {
     characters: usize,
     /// Whether all was decoded. Decoding stops where far too much does not fit.
     is_whole: bool,
+    /// The continuation bytes that stand where UTF-8 has them.
+    continued: usize,
     /// Whether it is UTF-8 beyond doubt, even where some bytes do not fit.
     is_evident: bool,
 }
@@ -419,6 +432,7 @@ impl Decoded {
             others: others - errors,
             characters,
             is_whole,
+            continued: 0,
             is_evident: false,
         }
     }
@@ -433,7 +447,7 @@ impl Decoded {
             let behind_first = valid.bytes().filter(|byte| byte & 0xc0 == 0x80).count();
             decoded.others += valid.bytes().filter(|byte| *byte >= 0xc0).count();
             decoded.characters += valid.len() - behind_first;
-            continued += behind_first;
+            decoded.continued += behind_first;
             decoded.text.push_str(valid);
             // A page that was cut within a character is whole up to there.
             if error.is_some_and(|error| error.error_len().is_some() || decoded.others == 0) {
@@ -448,7 +462,7 @@ impl Decoded {
             halves = halves_of_pairs(bytes);
         }
         decoded.errors -= 2 * halves;
-        decoded.is_evident = (halves > 0 || continued >= EVIDENT_BYTES)
+        decoded.is_evident = (halves > 0 || decoded.continued >= EVIDENT_BYTES)
             && decoded.errors - halves <= (decoded.others + halves) / 8;
         decoded
     }
@@ -471,6 +485,11 @@ impl Decoded {
     /// sense.
     fn is_nearly_whole(&self) -> bool {
         self.is_whole && self.errors * 1000 <= self.characters
+    }
+
+    /// Whether it is UTF-8 without an error, with at least so many continuation bytes.
+    fn is_clean(&self, least: usize) -> bool {
+        self.errors == 0 && self.continued >= least
     }
 
     fn text_that_fits(self, strictness: Strictness) -> Result<String, Self> {

@@ -131,6 +131,48 @@ fn a_few_letters_in_what_is_said_are_no_proof_of_utf_8() {
     assert_eq!(html("text/html", b"<p>\xc3\xa9</p>"), "<p>\u{e9}</p>");
 }
 
+/// A few letters were read as two or three each.
+#[test]
+fn short_texts_in_utf_8_are_read_whatever_servers_say_of_all_pages() {
+    let servers = [
+        "iso-8859-1",
+        "iso-8859-15",
+        "us-ascii",
+        "windows-1251",
+        "gbk",
+        "big5",
+        "euc-kr",
+    ];
+    for text in [
+        "Die Führung beginnt um zehn",
+        "Führung für alle, die mögen",
+        "the museum’s garden",
+        "Да",
+        "東",
+        "ĳ",
+    ] {
+        for server in servers {
+            let page = page_of("<meta charset=utf-8>", text.as_bytes());
+            let read = html(&format!("text/html; charset={server}"), &page);
+            assert!(read.contains(text), "{server}: {read}");
+        }
+        // Without what the page says, two letters are enough if another reading of them is of no language.
+        if text.len() - text.chars().count() > 1 {
+            for label in ["iso-8859-1", "iso-8859-15"] {
+                for (server, meta) in [(label, ""), ("", label)] {
+                    let page = page_of(&format!("<meta charset={meta}>"), text.as_bytes());
+                    let read = html(&format!("text/html; charset={server}"), &page);
+                    assert!(read.contains(text), "{server}, {meta}: {read}");
+                }
+            }
+        }
+    }
+    // What is not UTF-8 throughout is no UTF-8, whatever the page says.
+    let page = page_of("<meta charset=utf-8>", b"caf\xc3\xa9 d\xe9j\xe0 vu");
+    let read = html("text/html; charset=iso-8859-1", &page);
+    assert!(read.contains("d\u{e9}j\u{e0} vu"), "{read}");
+}
+
 #[test]
 fn utf_16_is_read_with_and_without_a_mark() {
     for (_, text) in TEXTS {
