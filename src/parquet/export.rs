@@ -3,16 +3,14 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use arrow_array::ArrayRef;
 use arrow_array::builder::{
     BinaryBuilder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
 };
-use arrow_schema::Field;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
-use super::output::{Output, column};
+use super::output::{Column, Output, column};
 use super::schema::{
     FINGERPRINT, Header, ID, KEY, PAYLOAD, RANKS, REPEATS, SCOPE, SEEN, SEEN_SECONDS, SHINGLES,
     SKETCH,
@@ -172,8 +170,7 @@ impl<'s> Export<'s> {
         progress: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<Written> {
         let mut columns = Columns::new(shape);
-        let (fields, _) = columns.take();
-        let mut output = Output::create(path, self.replace, fields, properties(header))?;
+        let mut output = Output::create(path, self.replace, columns.take(), properties(header))?;
         let mut documents = 0u64;
         let mut left_out = 0;
         for document in self.snapshot.documents() {
@@ -186,13 +183,11 @@ impl<'s> Export<'s> {
             documents += 1;
             left_out += u64::from(!self.payloads && !document.payload().is_empty());
             if columns.are_full() {
-                let (_, full) = columns.take();
-                output.write(full)?;
+                output.write(columns.take())?;
                 progress(documents)?;
             }
         }
-        let (_, last) = columns.take();
-        output.write(last)?;
+        output.write(columns.take())?;
         let bytes = output.keep()?;
         Ok(Written::Whole(Exported {
             documents,
@@ -310,8 +305,8 @@ impl Columns {
         self.rows += 1;
     }
 
-    /// The columns in their order, with their names and types. No documents are left.
-    fn take(&mut self) -> (Vec<Field>, Vec<ArrayRef>) {
+    /// The columns in their order. No documents are left.
+    fn take(&mut self) -> Vec<Column> {
         self.rows = 0;
         self.bytes = 0;
         let key = match self.shape.binary_keys {
@@ -345,7 +340,7 @@ impl Columns {
         if self.shape.payloads {
             columns.push(column(PAYLOAD, false, self.payload.finish()));
         }
-        columns.into_iter().unzip()
+        columns
     }
 }
 

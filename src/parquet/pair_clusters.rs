@@ -3,13 +3,12 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use arrow_array::RecordBatch;
 use arrow_array::builder::{Int32Builder, Int64Builder};
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::Field;
 use parquet::arrow::ProjectionMask;
 
 use super::inputs::{Batches, Kind, ensure_types, files_of, fingerprint, number, open, refused};
-use super::output::{Output, column, properties_of_pairs};
+use super::output::{Column, Output, column, properties_of_pairs};
 use crate::database::{GivenClusters, GivenPairs};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -227,9 +226,8 @@ impl FoundClusters {
     /// written.
     pub fn write(&self, path: impl AsRef<Path>, replace: bool) -> Result<u64> {
         let mut columns = Columns::default();
-        let (fields, _) = columns.take();
         let properties = properties_of_pairs();
-        let mut output = Output::create(path.as_ref(), replace, fields, properties)?;
+        let mut output = Output::create(path.as_ref(), replace, columns.take(), properties)?;
         let mut rows = 0;
         for (number, cluster) in (1..).zip(self.0.iter()) {
             let Some(survivor) = cluster.clone().next() else {
@@ -238,13 +236,11 @@ impl FoundClusters {
             for fingerprint in cluster {
                 rows += 1;
                 if columns.push(number, fingerprint, survivor) == TOGETHER {
-                    let (_, full) = columns.take();
-                    output.write(full)?;
+                    output.write(columns.take())?;
                 }
             }
         }
-        let (_, last) = columns.take();
-        output.write(last)?;
+        output.write(columns.take())?;
         output.keep()?;
         Ok(rows)
     }
@@ -277,15 +273,14 @@ impl Columns {
     }
 
     /// The columns. No rows are left.
-    fn take(&mut self) -> (Vec<Field>, Vec<ArrayRef>) {
+    fn take(&mut self) -> Vec<Column> {
         self.rows = 0;
         let [numbers, fingerprints, survivors] = &mut self.numbers;
-        let columns = [
+        vec![
             column("cluster", false, numbers.finish()),
             column("fp", false, fingerprints.finish()),
             column("survivor", false, survivors.finish()),
             column("distance", false, self.distance.finish()),
-        ];
-        columns.into_iter().unzip()
+        ]
     }
 }
