@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use foldhash::fast::RandomState;
 
 use super::clustering::{Clustering, Worth};
-use super::grouping::{self, Components, NearNodes, Places, Visit};
+use super::grouping::{self, Components, Places, Visit};
 use super::near_fingerprints::{
     Content, NearFingerprints, Progress, ReferenceMatches, reference_matches,
 };
@@ -169,7 +169,7 @@ fn stars(
     query: &PairQuery,
     go_on: impl FnMut(u64) -> Result<()>,
 ) -> Result<Vec<u32>> {
-    let near = nodes.near(nodes.neighbours(snapshot, query), go_on);
+    let near = &mut nodes.near(nodes.neighbours(snapshot, query), go_on);
     grouping::stars(nodes.len(), &nodes.best_first(), near)
 }
 
@@ -336,7 +336,7 @@ impl Nodes {
         &'n self,
         add_neighbours: impl Fn(u32, &mut Vec<u32>) -> Result<()> + 'n,
         mut go_on: impl FnMut(u64) -> Result<()> + 'n,
-    ) -> impl NearNodes + 'n {
+    ) -> impl FnMut(u32, Visit<'_>) -> Result<()> + 'n {
         let mut left = Left::new(self);
         let mut indexes = Vec::new();
         let mut asked = 0u64;
@@ -369,13 +369,15 @@ impl Nodes {
         let all = self.len() as u64;
         if self.near.has_all() {
             let neighbours = self.neighbours(snapshot, query);
-            let near = self.near(neighbours, |done| progress(done, all));
+            let near = &mut self.near(neighbours, |done| progress(done, all));
             return grouping::connected(self.len(), near);
         }
 
         // There are more pairs of fingerprints than are kept, so they are found once more.
-        let of_fingerprint = self.near(|_, _| Ok(()), |done| progress(done, all));
-        let sets = grouping::connected(self.len(), of_fingerprint)?;
+        let sets = grouping::connected(
+            self.len(),
+            &mut self.near(|_, _| Ok(()), |done| progress(done, all)),
+        )?;
         let mut components = Components::new(self.len());
         for (node, &other) in (0..).zip(&sets) {
             components.join(node, other, &|| true);

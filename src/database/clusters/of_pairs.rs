@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use super::grouping::{self, Components, Places, Visit};
+use super::grouping::{self, Components, Places};
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 
@@ -76,7 +76,7 @@ impl GivenPairs {
                 neighbours[places.next(b as usize)] = a;
             }
             let starts = places.starts;
-            grouping::stars(fingerprints.len(), &order, |node: u32, visit: Visit<'_>| {
+            grouping::stars(fingerprints.len(), &order, &mut |node, visit| {
                 let node = node as usize;
                 for &neighbour in &neighbours[starts[node]..starts[node + 1]] {
                     visit(neighbour, &|| true);
