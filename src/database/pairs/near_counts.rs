@@ -5,9 +5,8 @@ use std::ops::ControlFlow;
 
 use foldhash::fast::RandomState;
 
-use super::members::{Keys, Member};
 use super::pairs::PairEvent;
-use super::search::{MemberEvent, PairQuery};
+use super::search::{Keys, Member, MemberEvent, PairQuery};
 use crate::database::near::{Near, NearBounds};
 use crate::database::snapshot::Snapshot;
 use crate::error::{Error, Result};

@@ -2,8 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::members::Keys;
-use super::search::{MemberEvent, PairQuery};
+use super::search::{Keys, MemberEvent, PairQuery};
 use super::units::PairPosition;
 use crate::database::crowding::FingerprintGroup;
 use crate::database::found::Found;
