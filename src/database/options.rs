@@ -220,7 +220,6 @@ impl CreateOptions {
         self.max_distance.unwrap_or(of_scheme)
     }
 
-    /// The distance and the similarity that are chosen, checked.
     fn chosen_bounds(&self) -> Result<NearBounds> {
         let of_scheme = if self.compares_sketches() { 0.7 } else { 0.0 };
         let least = self.min_similarity.unwrap_or(of_scheme);
@@ -308,7 +307,6 @@ impl CreateOptions {
         )
     }
 
-    /// The settings of a new file.
     pub(super) fn settings(&self) -> Result<Settings> {
         let bounds = self.chosen_bounds()?;
         let now = UnixSeconds::now();

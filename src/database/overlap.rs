@@ -271,7 +271,6 @@ impl Snapshot {
 }
 
 impl Overlap {
-    /// Adds a unit of the text.
     fn add(&mut self, unit: OverlapUnit) {
         if unit.is_too_short {
             self.too_short += 1;
@@ -333,7 +332,6 @@ struct Search<'a> {
     most_bytes: usize,
 }
 
-/// What a search has found.
 struct Found {
     /// By the index of what is wanted.
     firsts: Vec<First>,
@@ -475,7 +473,6 @@ impl OverlapQuery {
     }
 }
 
-/// A paragraph or a sentence of the text.
 struct TextUnit {
     range: Range<usize>,
     characters: u64,
@@ -487,7 +484,6 @@ struct TextUnit {
 struct Wanted {
     fingerprint: Fingerprint,
     sketch: Option<Sketch>,
-    /// The number of units.
     units: u64,
     /// Their characters together.
     characters: u64,
@@ -549,7 +545,6 @@ const MOST_BYTES: usize = 64 << 20;
 const BYTES_OF_DOCUMENT: usize = 112;
 const BYTES_OF_UNIT: usize = size_of::<u32>();
 
-/// The documents of a pass.
 struct Pass {
     /// Documents before this one were counted by earlier passes.
     begin: Box<[u8]>,
@@ -568,7 +563,6 @@ struct Counted {
 }
 
 impl Pass {
-    /// The first pass.
     fn first(most_bytes: usize) -> Self {
         Self::beginning(Box::default(), most_bytes)
     }

@@ -34,7 +34,6 @@ pub(super) struct Annotation {
     similarity: Option<f32>,
 }
 
-/// The names of the fields.
 const NAMES: [&str; 6] = [
     "dedup_group",
     "dedup_size",
@@ -69,7 +68,6 @@ impl Annotation {
         fields
     }
 
-    /// The columns of a row.
     #[cfg(feature = "parquet")]
     pub(super) fn into_row(self) -> GroupRow {
         GroupRow {
@@ -92,7 +90,6 @@ enum SurvivorId<'v> {
 }
 
 impl<'v> SurvivorId<'v> {
-    /// The survivor of a removed record.
     fn of(row: &RemovedRow, verdicts: &'v RemovedRows) -> Self {
         match row.survivor {
             Some(id) => Self::Record(id),

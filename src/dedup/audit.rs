@@ -219,7 +219,6 @@ impl Audit {
         options.stop_when(move || clean.is_asked())
     }
 
-    /// The records of the cleaned corpus.
     fn clean_records(&self, claims: &Claims) -> Result<Records> {
         let mut options = self.reading();
         if let Some(format) = self.format_of_copy(claims) {
@@ -297,7 +296,6 @@ impl Audit {
         Ok(paths)
     }
 
-    /// The records of some inputs.
     fn input_records(&self, paths: Vec<PathBuf>) -> Result<Records> {
         Records::open(paths, self.input_reading())
     }
@@ -424,7 +422,6 @@ impl Audit {
     }
 }
 
-/// The kept records.
 struct Kept {
     /// The survivors that the list names, and whether each was found.
     survivors: HashMap<Identity, bool>,
@@ -477,7 +474,6 @@ impl Kept {
     }
 }
 
-/// The record of the key of a numbered document.
 fn listed_key(key: &[u8], paths: &[PathBuf]) -> ListedRecord {
     match NumberedKey::of_bytes(key) {
         Some(NumberedKey { id, key, .. }) => ListedRecord {
@@ -488,7 +484,6 @@ fn listed_key(key: &[u8], paths: &[PathBuf]) -> ListedRecord {
     }
 }
 
-/// The path of an input that a list names.
 fn path_of(name: &[u8], list: &Path) -> Result<PathBuf> {
     #[cfg(unix)]
     {
@@ -509,7 +504,6 @@ fn path_of(name: &[u8], list: &Path) -> Result<PathBuf> {
 // The inputs of a cleaning that is audited: the facts of the records that the list names, and whether each of the
 // others was kept.
 
-/// The reading of the inputs.
 struct InputReading<'a> {
     audit: &'a Audit,
     rule: Fingerprinting,
@@ -648,7 +642,6 @@ impl<'a> InputReading<'a> {
     }
 }
 
-/// Where a record is.
 fn listed_place(id: RecordId, paths: &[PathBuf]) -> ListedRecord {
     let path = paths[id.input as usize].as_os_str().as_encoded_bytes();
     ListedRecord {
@@ -673,7 +666,6 @@ fn listed_places(places: &[RecordId], paths: &[PathBuf]) -> Vec<ListedRecord> {
 
 const BUCKETS: usize = 1 << 16;
 
-/// The balance of all records.
 struct Balance {
     buckets: Vec<Bucket>,
 }
@@ -701,7 +693,6 @@ impl Balance {
         }
     }
 
-    /// Lays a record on a pile.
     fn add(&mut self, identity: Identity, pile: Pile) {
         let hash = identity.hash();
         let bucket = &mut self.buckets[hash as usize % BUCKETS];
@@ -717,7 +708,6 @@ impl Balance {
         }
     }
 
-    /// Whether both piles hold the same records.
     fn is_even(&self) -> bool {
         self.buckets
             .iter()
@@ -754,7 +744,6 @@ impl<'b> Difference<'b> {
         }
     }
 
-    /// Looks at a record that lies on a pile.
     fn add(&mut self, identity: Identity, id: RecordId, pile: Pile) {
         if !self.balance.may_differ(identity) {
             return;

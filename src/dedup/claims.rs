@@ -34,7 +34,6 @@ pub(super) struct Identity {
     key: u64,
 }
 
-/// What a record is.
 #[derive(Clone, Copy)]
 pub(super) struct Facts {
     judged: Option<(Fingerprint, Option<Sketch>)>,
@@ -102,7 +101,6 @@ impl Facts {
 }
 
 impl Claims {
-    /// Reads a list.
     pub(super) fn read(list: &Path, stop: &Stop) -> Result<Self> {
         let mut claims = Self::default();
         let mut indexes = HashMap::new();
@@ -155,24 +153,20 @@ impl Claims {
         })
     }
 
-    /// The number of lines.
     pub(super) fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// The inputs that are named.
     pub(super) fn names(&self) -> &[Vec<u8>] {
         &self.names
     }
 
-    /// What the list says in a line.
     fn told(&self, claim: &RemovedRow) -> RemovedRecord {
         self.removed
             .told(claim, |id| self.names[id.input as usize].clone())
     }
 }
 
-/// The facts of the records that the list names.
 pub(super) struct Evidence {
     /// For each input that is read, the index of its name in the list.
     listed_inputs: Vec<Option<u32>>,
@@ -225,7 +219,6 @@ impl Evidence {
             .is_some_and(|id| self.places.binary_search(&id).is_ok())
     }
 
-    /// Whether the list says that it was removed.
     pub(super) fn is_removed(&self, id: RecordId) -> bool {
         self.listed(id)
             .is_some_and(|id| self.removed.binary_search(&id).is_ok())
@@ -257,7 +250,6 @@ impl Evidence {
     }
 }
 
-/// By what claims are checked.
 pub(super) struct Check<'c> {
     pub(super) evidence: &'c Evidence,
     /// The survivors, and which of them were found among the kept records.
@@ -267,7 +259,6 @@ pub(super) struct Check<'c> {
     pub(super) min_similarity: Option<f64>,
 }
 
-/// What is found of a claim.
 enum Found {
     /// It is so.
     Near(u32, Option<f64>),
@@ -343,7 +334,6 @@ impl Check<'_> {
         })
     }
 
-    /// Compares a record with a document of the database.
     fn found_in_known(&self, claim: &RemovedRow, record: &Facts, key: &[u8]) -> Result<Found> {
         let Some(known) = self.known else {
             return Ok(Found::Unchecked);

@@ -213,7 +213,6 @@ impl Dedup {
         options
     }
 
-    /// The options of a new database for the records.
     fn options_of_new(&self, unread: &mut Records) -> Result<CreateOptions> {
         let options = match self.scheme {
             Some(_) => self.options_asked_for(),
@@ -442,7 +441,6 @@ impl Dedup {
         Ok(known)
     }
 
-    /// Makes all results in the folder of the work.
     fn write(
         &self,
         work: &mut Work,
@@ -480,7 +478,6 @@ impl Dedup {
         work.has_made_results(self)
     }
 
-    /// Makes the report, if one is wanted, in the folder of the work.
     fn make_report(&self, work: &Work, records: &StoredRecords, database: &Database) -> Result<()> {
         let Some((_, make)) = &self.report else {
             return Ok(());
@@ -629,7 +626,6 @@ fn go_on(outcome: &mut Result<()>, work: impl FnOnce() -> Result<()>) -> Control
     }
 }
 
-/// The inputs while their documents are stored.
 struct Reading<'r> {
     paths: Vec<PathBuf>,
     progress: Progress,
@@ -680,7 +676,6 @@ impl Reading<'_> {
     }
 }
 
-/// Removes the documents of some inputs.
 fn remove_inputs(database: &Database, inputs: &BTreeSet<usize>) -> Result<()> {
     let snapshot = database.snapshot()?;
     let mut txn = database.begin_write()?;
@@ -802,7 +797,6 @@ impl Dedup {
     }
 }
 
-/// The records of a cluster.
 fn group_of(
     cluster: &Cluster,
     stored: &StoredRecords,

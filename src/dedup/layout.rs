@@ -21,7 +21,6 @@ pub(super) struct Layout {
     kinds: Vec<(InputFormat, Packing)>,
 }
 
-/// A file of the output.
 pub(super) struct OutputFile {
     /// Its path in the folder of the work.
     pub(super) path: PathBuf,
@@ -134,7 +133,6 @@ impl Layout {
         Ok(files)
     }
 
-    /// One file for all inputs.
     fn one_file(&self, dedup: &Dedup) -> Result<Vec<OutputFile>> {
         let Some(&(format, first)) = self.kinds.first() else {
             return Ok(Vec::new());

@@ -57,7 +57,6 @@ pub(super) struct State {
     made: Vec<(String, u64)>,
 }
 
-/// The version of the folder.
 const VERSION: u32 = 4;
 
 impl Work {
@@ -157,7 +156,6 @@ impl Work {
         ))
     }
 
-    /// Keeps the state.
     pub(super) fn save(&self) -> Result<()> {
         let path = self.path(STATE);
         let state = serde_json::to_vec(&self.state).map_err(cannot_write(&path))?;
@@ -166,7 +164,6 @@ impl Work {
         replace(&path, &state).map_err(|error| as_output(&path, error))
     }
 
-    /// The place of a file in the folder.
     pub(super) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.folder.join(name)
     }
@@ -233,7 +230,6 @@ impl Work {
         removed.map_err(cannot_write(&output))
     }
 
-    /// Brings the results into their places.
     pub(super) fn deliver(&self, dedup: &Dedup) -> Result<()> {
         for (name, place) in dedup.results() {
             let made = self.path(name);
@@ -342,7 +338,6 @@ fn bytes_of(path: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// Names in the folder.
 pub(super) const OUTPUT: &str = "output";
 pub(super) const REMOVED: &str = "removed.jsonl";
 const RECORDS: &str = "records.simdb";
@@ -351,7 +346,6 @@ const STATE: &str = "state.json";
 const NEW_STATE: &str = "state.json.new";
 const STAMPS: &str = "inputs.stamps";
 
-/// Writes a file of the folder.
 pub(super) fn write_durably(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
@@ -364,7 +358,6 @@ pub(super) fn write_durably(
     written.map_err(cannot_write(path))
 }
 
-/// What is found of a state.
 enum Found {
     /// None, or no folder.
     Nothing,
@@ -373,7 +366,6 @@ enum Found {
     State(Box<State>),
 }
 
-/// The state in a folder.
 fn state_of(folder: &Path) -> io::Result<Found> {
     let bytes = match fs::read(folder.join(STATE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
@@ -467,7 +459,6 @@ impl Drop for FolderLock {
 
 const AT_WORK: &str = "another run is at work in it";
 
-/// Whether another process has the records of the work open.
 fn is_at_work(folder: &Path) -> bool {
     let opened = Database::open(folder.join(RECORDS), &OpenOptions::new());
     matches!(opened, Err(Error::Busy { .. }))
@@ -597,7 +588,6 @@ fn place_of(path: &Path) -> Option<PathBuf> {
     None
 }
 
-/// Brings a file or a directory into its place.
 fn deliver_one(from: &Path, to: &Path) -> Result<()> {
     // A copy to another disk may have been whole when the run was stopped.
     if are_same_bytes(from, to) {

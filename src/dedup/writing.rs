@@ -42,7 +42,6 @@ const BETWEEN_SAVES: Duration = if cfg!(test) {
 /// How far the survivors are copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Written {
-    /// The input that is being copied.
     input: usize,
     /// The place up to which it is copied.
     place: Place,
@@ -52,7 +51,6 @@ pub(super) struct Written {
     is_in_line: bool,
 }
 
-/// Copies the records that survive.
 pub(super) fn write(
     work: &mut Work,
     layout: &Layout,
@@ -128,7 +126,6 @@ struct Survivors<'s> {
     sources: Vec<Option<Source>>,
 }
 
-/// What becomes of a record.
 enum Fate {
     LeftOut,
     Copied,
@@ -145,7 +142,6 @@ struct Writing<'w> {
 }
 
 impl Writing<'_> {
-    /// Copies an input that is one record.
     fn copy_file(&mut self, file: &OutputFile, survivors: &mut Survivors<'_>) -> Result<()> {
         let index = file.inputs.start;
         let is_copied = matches!(survivors.fate(index, 1)?, Fate::Copied);
@@ -202,7 +198,6 @@ impl Writing<'_> {
         self.end_file(file)
     }
 
-    /// Copies the records of some inputs into one file.
     fn copy_records(
         &mut self,
         file: &OutputFile,
@@ -245,7 +240,6 @@ impl Writing<'_> {
         self.save_now_and_then(None)
     }
 
-    /// Packs pieces on all cores, and writes them in order.
     fn write_pieces(
         &mut self,
         file: &OutputFile,
@@ -308,7 +302,6 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// Makes what was written below `top` durable.
     fn sync(&mut self, out: Option<&File>, top: &Path) -> io::Result<()> {
         if let Some(out) = out {
             sync_file(out)?;
@@ -517,7 +510,6 @@ impl Write for Unjudged<'_> {
     }
 }
 
-/// What is sent in pieces.
 struct Sent {
     sender: SyncSender<Piece>,
     piece: Vec<u8>,
@@ -652,7 +644,6 @@ fn open_behind(path: &Path, length: u64) -> io::Result<File> {
     Ok(file)
 }
 
-/// Some of what is copied.
 struct Piece {
     bytes: Vec<u8>,
     content: Content,
@@ -660,7 +651,6 @@ struct Piece {
     behind: Option<Written>,
 }
 
-/// What is in a piece.
 enum Content {
     /// Records, and where they end in it if each is packed on its own.
     Records(Vec<usize>),
@@ -668,7 +658,6 @@ enum Content {
     OfRecord { is_last: bool },
 }
 
-/// Packs pieces.
 struct Packer {
     packing: Packing,
     /// The long record that is being packed.
@@ -732,7 +721,6 @@ fn packed(bytes: Vec<u8>, ends: &[usize], packing: Packing) -> io::Result<Vec<u8
     Ok(packed)
 }
 
-/// A file that holds nothing.
 fn empty_file(packing: Packing) -> io::Result<Vec<u8>> {
     let mut packed = Vec::new();
     pack(&[], packing, &mut packed)?;
@@ -775,7 +763,6 @@ impl Part {
         }
     }
 
-    /// Takes what is packed so far.
     fn take(&mut self) -> Vec<u8> {
         mem::take(match self {
             Self::Plain(packed) => packed,

@@ -232,7 +232,6 @@ impl FromStr for MethodName {
 
 /// A method that has described each document of a corpus in some bytes. It scores pairs by their descriptions.
 pub(super) trait Method: Sync {
-    /// The thresholds at which it is measured.
     fn scale(&self) -> Scale;
 
     /// Whether it has started from the tokens that the corpus has. Their time is then part of its own.
@@ -240,7 +239,6 @@ pub(super) trait Method: Sync {
         true
     }
 
-    /// The bytes of all descriptions.
     fn bytes(&self) -> usize;
 
     /// The score of two documents, higher if they are more alike. `None` if the method does not match them at

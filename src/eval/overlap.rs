@@ -64,7 +64,6 @@ pub(super) fn jaccard(a: &[u64], b: &[u64]) -> f64 {
     }
 }
 
-/// The number of elements that two sorted sets have in common.
 fn common(a: &[u64], b: &[u64]) -> usize {
     let mut i = 0;
     let mut j = 0;

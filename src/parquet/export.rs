@@ -197,7 +197,6 @@ impl<'s> Export<'s> {
     }
 }
 
-/// How the writing of a file ended.
 enum Written {
     Whole(Exported),
     /// A document needs columns that the file does not have.
@@ -213,13 +212,11 @@ struct Shape {
     ranks: usize,
     /// Whether some time does not fit into microseconds.
     far_times: bool,
-    /// Whether some document was seen again.
     repeats: bool,
     sketches: bool,
     payloads: bool,
 }
 
-/// The microseconds of a time, if they fit.
 fn micros(seconds: i64) -> Option<i64> {
     seconds.checked_mul(1_000_000)
 }
@@ -344,7 +341,6 @@ impl Columns {
     }
 }
 
-/// How the columns are written.
 fn properties(header: &Header) -> WriterProperties {
     let by_id = SortingColumn {
         column_idx: 0,

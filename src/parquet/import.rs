@@ -244,7 +244,6 @@ impl std::fmt::Debug for ImportedDocuments {
     }
 }
 
-/// A file that is being read.
 struct Reading {
     file: ImportFile,
     batches: Batches,

@@ -226,7 +226,6 @@ fn with_texts_as_bytes(metadata: &ParquetMetaData) -> Result<ParquetMetaData, Pa
     Ok(ParquetMetaData::new(of_file, groups))
 }
 
-/// Whether a column has a text in each row.
 fn is_text(column: &ColumnType) -> bool {
     let info = column.get_basic_info();
     let is_said = match info.logical_type_ref() {
@@ -277,7 +276,6 @@ fn is_int96(column: &ColumnType) -> bool {
     column.is_primitive() && column.get_physical_type() == Type::INT96
 }
 
-/// Whether a column holds UUIDs.
 #[cfg(feature = "ingest")]
 pub(super) fn is_uuid(column: &ColumnType) -> bool {
     column.get_basic_info().logical_type_ref() == Some(&LogicalType::Uuid)
@@ -330,7 +328,6 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    /// Begins to read. `path` is that of the file.
     pub(super) fn new(path: &Path, builder: ParquetRecordBatchReaderBuilder<File>) -> Result<Self> {
         let rows = rows_of(path, builder.metadata())?;
         let reader = guarded(path, || builder.build())?;
@@ -389,12 +386,10 @@ pub(super) fn refused(path: &Path) -> impl Fn(String) -> Error {
     }
 }
 
-/// A file is damaged, as something tells.
 pub(super) fn damaged(path: &Path, reason: &str) -> Error {
     refused(path)(format!("{DAMAGED} ({reason})"))
 }
 
-/// A file cannot be read.
 fn read_failed(path: &Path, error: &ParquetError) -> Error {
     let advice = match error {
         ParquetError::NYI(_) | ParquetError::General(_) if error.to_string().contains("ncrypt") => {
@@ -406,7 +401,6 @@ fn read_failed(path: &Path, error: &ParquetError) -> Error {
     refused(path)(format!("{advice} ({error})"))
 }
 
-/// What a column has to hold.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The bits of a fingerprint.
@@ -465,7 +459,6 @@ pub(super) fn names_of(schema: &Schema) -> String {
     names.join(", ")
 }
 
-/// The column of this name, if it has a value in a row.
 fn column_with<'b>(batch: &'b RecordBatch, name: &str, row: usize) -> Option<&'b ArrayRef> {
     let column = batch.column_by_name(name)?;
     column.is_valid(row).then_some(column)

@@ -36,7 +36,6 @@ pub(super) fn column(name: &str, may_be_null: bool, values: impl Array + 'static
     (field, Arc::new(values))
 }
 
-/// A file that is being written.
 pub(super) struct Output {
     path: PathBuf,
     existing: Existing,

@@ -14,7 +14,6 @@ use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plural::counted;
 
-/// The columns that are read.
 const COLUMNS: [(&str, Kind); 3] = [
     ("fp_a", Kind::Bits),
     ("fp_b", Kind::Bits),
@@ -175,7 +174,6 @@ impl PairClusters {
     }
 }
 
-/// The pair of a row.
 fn pair_of(batch: &RecordBatch, row: usize) -> Result<(Fingerprint, Fingerprint, u32), String> {
     let a = wanted(COLUMNS[0].0, fingerprint(batch, COLUMNS[0].0, row))?;
     let b = wanted(COLUMNS[1].0, fingerprint(batch, COLUMNS[1].0, row))?;
@@ -246,7 +244,6 @@ impl FoundClusters {
     }
 }
 
-/// Rows that are written together.
 #[derive(Default)]
 struct Columns {
     /// The number, the fingerprint and the survivor.

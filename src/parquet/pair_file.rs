@@ -95,7 +95,6 @@ pub struct PairFile {
     rows: u64,
 }
 
-/// Pairs that are handed over together.
 #[derive(Default)]
 struct Columns {
     /// The fingerprints of both sides, and their documents.
@@ -245,7 +244,6 @@ impl Columns {
     }
 }
 
-/// The bits of a fingerprint as they are written.
 fn bits_of(group: &FingerprintGroup) -> i64 {
     group.fingerprint.bits().cast_signed()
 }

@@ -31,7 +31,6 @@ use super::inputs::{damaged, guarded, open_file_of_rows, refused, rows_of};
 use super::output::write_failed;
 use crate::error::{Error, Result};
 
-/// What becomes of a row.
 pub(crate) enum RowFate {
     LeftOut,
     Copied,
@@ -58,13 +57,10 @@ pub(crate) struct RowCopy {
 struct Begun {
     writer: SerializedFileWriter<File>,
     from: PathBuf,
-    /// The columns of that file.
     schema: SchemaDescriptor,
-    /// The numbers of those that are copied.
+    /// The numbers of its columns that are copied.
     columns: Vec<usize>,
-    /// Whether that file has no rows.
     is_empty: bool,
-    /// Whether row groups may be joined.
     may_join: bool,
 }
 
@@ -102,7 +98,6 @@ struct Part {
     file_bytes: u64,
 }
 
-/// A file that is copied.
 struct Rows {
     path: PathBuf,
     file: Arc<File>,
@@ -298,7 +293,6 @@ const BYTES_TOGETHER: u64 = 4 << 20;
 const MOST_TOGETHER: u64 = 8 << 10;
 
 impl Part {
-    /// Copies the values of a column.
     fn copy_column(
         &self,
         column: usize,
@@ -395,7 +389,6 @@ impl Iterator for FullPages {
     }
 }
 
-/// How the values of a column of a row group are copied.
 struct Copying<'c> {
     part: &'c Part,
     chunk: &'c ColumnChunkMetaData,

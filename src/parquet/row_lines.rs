@@ -28,7 +28,6 @@ pub(crate) const IN_BASE64: &str = "\0base64";
 /// that are null.
 pub(crate) struct RowLines {
     batches: Batches,
-    /// How each column of a batch is written.
     forms: Vec<Form>,
     /// The rows that were read together, and the next of them.
     batch: Option<RecordBatch>,
@@ -180,7 +179,6 @@ fn bytes_in(batch: &RecordBatch, row: usize) -> u64 {
     bytes
 }
 
-/// What a column is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     /// A document is made of it.
@@ -194,7 +192,6 @@ pub(crate) enum Use {
     Other,
 }
 
-/// How a column is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// As a text, a whole number or a time; not at all if it is none of these.
@@ -218,7 +215,6 @@ impl Form {
         }
     }
 
-    /// Whether a row has a value that is written.
     fn takes(self, column: &ArrayRef, row: usize) -> bool {
         let kind = column.data_type();
         match self {
@@ -299,12 +295,10 @@ fn unread_content<'f>(contents: &[(&'f Field, bool)]) -> Option<&'f Field> {
     }
 }
 
-/// Whether a column can hold keys.
 fn is_key(kind: &DataType) -> bool {
     is_text(kind) || kind.is_integer()
 }
 
-/// A type in words.
 fn in_words(kind: &DataType) -> String {
     let word = match kind {
         DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => "a list",
@@ -317,12 +311,10 @@ fn in_words(kind: &DataType) -> String {
     format!("{word} (type {kind})")
 }
 
-/// Whether a column holds texts.
 fn is_text(kind: &DataType) -> bool {
     matches!(kind, DataType::BinaryView | DataType::FixedSizeBinary(_))
 }
 
-/// Writes a row as an object on one line.
 fn write_line(
     batch: &RecordBatch,
     forms: &[Form],
@@ -342,7 +334,6 @@ fn write_line(
     line.write_all(if before == b'{' { b"{}\n" } else { b"}\n" })
 }
 
-/// Writes the name and the value of a column.
 fn write_field(
     name: &str,
     column: &ArrayRef,
@@ -376,7 +367,6 @@ fn write_name(name: &str, line: &mut impl Write) -> io::Result<()> {
     line.write_all(b":")
 }
 
-/// Writes a UUID in its usual form, in quotes.
 fn write_uuid(bytes: &[u8], line: &mut impl Write) -> io::Result<()> {
     line.write_all(b"\"")?;
     for (at, byte) in bytes.iter().enumerate() {

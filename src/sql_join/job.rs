@@ -124,7 +124,6 @@ impl SqlJob {
     }
 }
 
-/// A job that is being written.
 struct Text<'j> {
     job: &'j SqlJob,
     dialect: SqlDialect,
@@ -336,7 +335,6 @@ impl Text<'_> {
         }
     }
 
-    /// A description of the keys.
     fn described_keys(&self, who: &str) -> String {
         match &self.masks[..] {
             [0] => format!("{who} are few, so all have one key, and all are compared."),
@@ -457,7 +455,6 @@ impl Text<'_> {
     }
 }
 
-/// The comment before a step.
 fn step(number: u32, text: &str) -> String {
     format!("-- {number}. {text}")
 }

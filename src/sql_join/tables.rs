@@ -26,7 +26,6 @@ pub(super) enum Compared {
 }
 
 impl Compared {
-    /// The pairs of rows.
     fn pairs(self) -> f64 {
         match self {
             Self::Itself(rows) => rows * rows / 2.0,
@@ -34,7 +33,6 @@ impl Compared {
         }
     }
 
-    /// The work with tables of these masks.
     fn work(self, masks: &[u64]) -> f64 {
         let rows = match self {
             Self::Itself(rows) => rows,
@@ -125,7 +123,6 @@ fn grouped_choices(groups: usize, blocks: usize, most: usize) -> Option<Vec<u64>
     Some(masks)
 }
 
-/// The bits from one place to another.
 fn ones(from: usize, to: usize) -> u64 {
     (from..to).fold(0, |mask, bit| mask | 1 << bit)
 }

@@ -25,7 +25,6 @@ use crate::parallel;
 use crate::sketch::Sketch;
 use crate::store::DocumentNumber;
 
-/// The clusters of a snapshot.
 pub(super) struct ClusterSet {
     /// The nodes and their documents: those of a cluster one after the other, in the order in which they were written.
     nodes: Nodes,
@@ -38,7 +37,6 @@ pub(super) struct ClusterSet {
     reference_matches: ReferenceMatches,
 }
 
-/// A document of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Clustered {
     pub(super) number: DocumentNumber,
@@ -148,7 +146,6 @@ impl ClusterSet {
         (self.nodes.best[centre as usize].number(), clustered)
     }
 
-    /// All clusters.
     pub(super) fn clusters(&self) -> impl Iterator<Item = (DocumentNumber, Vec<Clustered>)> {
         (0..self.len()).map(|index| self.cluster(index))
     }
@@ -297,12 +294,10 @@ impl Nodes {
         order
     }
 
-    /// The nodes of a near fingerprint.
     fn nodes_of(&self, index: u32) -> Range<u32> {
         self.firsts[index as usize]..self.firsts[index as usize + 1]
     }
 
-    /// The fingerprint of a node.
     fn fingerprint(&self, node: u32) -> Fingerprint {
         self.near.fingerprint(self.indexes[node as usize])
     }
@@ -469,7 +464,6 @@ const NONE: u32 = u32::MAX;
 /// The numbers of documents that are read by one core, one after the other.
 const NUMBERS_OF_PART: u64 = 1 << 14;
 
-/// A document that counts.
 enum Seen {
     OfNode {
         index: u32,

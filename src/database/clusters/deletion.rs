@@ -275,7 +275,6 @@ fn in_transactions(set: &ClusterSet, is_connected: bool) -> (Vec<Loser>, Vec<usi
     (losers, ends)
 }
 
-/// A deletion that is under way.
 struct Deletion<'d, F> {
     database: &'d Database,
     /// Where the duplicates were found.

@@ -132,7 +132,6 @@ impl Places {
         }
     }
 
-    /// The place of the next item of a group.
     pub(super) fn next(&mut self, group: usize) -> usize {
         let place = self.next[group];
         self.next[group] += 1;

@@ -30,9 +30,7 @@ const FOUND_PER_QUERY: usize = 256;
 #[derive(Default)]
 pub(super) struct NearFingerprints {
     indexes: HashMap<Fingerprint, u32, RandomState>,
-    /// The bits of each.
     fingerprints: Vec<u64>,
-    /// How many neighbours each has.
     degrees: Vec<u32>,
     /// Where the neighbours begin that are kept of each, and where the last ones end.
     starts: Vec<usize>,
@@ -40,7 +38,6 @@ pub(super) struct NearFingerprints {
 }
 
 impl NearFingerprints {
-    /// Finds all.
     pub(super) fn find(
         snapshot: &Snapshot,
         query: &PairQuery,
@@ -117,7 +114,6 @@ impl NearFingerprints {
         self.indexes.get(&fingerprint).copied()
     }
 
-    /// Whether the neighbours of all are kept.
     pub(super) fn has_all(&self) -> bool {
         self.degrees.iter().all(|&degree| degree <= MOST_KEPT)
     }

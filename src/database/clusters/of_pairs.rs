@@ -17,7 +17,6 @@ pub(crate) struct GivenPairs {
     pairs: Vec<[u32; 2]>,
 }
 
-/// The clusters of the pairs.
 #[derive(Debug)]
 pub(crate) struct GivenClusters {
     fingerprints: Vec<Fingerprint>,

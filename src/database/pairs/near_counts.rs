@@ -98,7 +98,6 @@ impl Snapshot {
     }
 }
 
-/// The counts while pairs are found.
 struct NearCounts {
     /// The least similarities, the least first.
     levels: Vec<f64>,
@@ -112,7 +111,6 @@ struct NearCounts {
     nearest: Vec<u8>,
 }
 
-/// No distance.
 const NONE: u8 = u8::MAX;
 
 impl NearCounts {
@@ -191,7 +189,6 @@ impl NearCounts {
         }
     }
 
-    /// The counts within each distance.
     fn within(&self) -> Vec<NearCount> {
         let mut within = Vec::new();
         let mut documents = vec![0; self.levels.len()];

@@ -286,7 +286,6 @@ impl IntoIterator for Pairs {
 }
 
 impl PairEvent {
-    /// The event that the search gives of some members.
     pub(super) fn from_members(event: MemberEvent) -> Self {
         match event {
             MemberEvent::Group(member) => Self::Group(member.group),

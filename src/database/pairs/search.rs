@@ -20,7 +20,6 @@ use crate::sketch::{Sketch, SketchSize};
 use crate::store::{DocumentNumber, Posted, ReadScopes, Reader, ScopeNames, ScopeNumber, Settings};
 use crate::sync::Mutex;
 
-/// The pairs that are asked for.
 #[derive(Clone, Debug)]
 pub(in crate::database) struct PairQuery {
     pub(in crate::database) max_distance: u32,
@@ -60,7 +59,6 @@ pub(in crate::database) enum MemberEvent {
 }
 
 impl PairQuery {
-    /// All pairs of near fingerprints.
     pub(in crate::database) fn new(near: &Near, settings: &Settings) -> Result<Self> {
         let bounds = near.checked(settings)?;
         Ok(Self {
@@ -209,7 +207,6 @@ impl PairQuery {
         bytes
     }
 
-    /// Looks up the documents of a snapshot.
     fn members<'r>(&self, reader: Reader<'r>, keys: Keys) -> Result<Members<'r>> {
         let scopes = self.scopes_of(reader)?;
         let since = match self.since {
@@ -260,7 +257,6 @@ impl PairQuery {
         Ok(())
     }
 
-    /// The scopes whose documents count.
     pub(super) fn scopes_of(&self, reader: Reader<'_>) -> Result<ReadScopes> {
         match &self.scopes {
             None => Ok(ReadScopes::AllDocuments),
@@ -286,7 +282,6 @@ const TOGETHER: usize = 1024;
 /// The version of the bytes for which a position holds.
 const IDENTITY_VERSION: u8 = 1;
 
-/// Events that a unit hands over.
 #[derive(Default)]
 struct Handed {
     events: Vec<MemberEvent>,
@@ -330,7 +325,6 @@ impl UnitEvents<'_> {
     }
 }
 
-/// The search, which all threads share.
 struct Search<'s> {
     members: Members<'s>,
     /// Those of the other side.
@@ -343,7 +337,6 @@ struct Search<'s> {
 }
 
 impl Search<'_> {
-    /// Does a unit of the work.
     fn unit(&self, units: &Units<'_>, unit: usize, hand_over: HandOver<'_>) -> Result<()> {
         let mut events = UnitEvents {
             waiting: Handed::default(),
@@ -394,7 +387,6 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Gives the pairs of documents of near fingerprints.
     fn give_pairs(&self, pairs: &[NearPair], events: &mut UnitEvents<'_>) -> Result<()> {
         let Some((firsts, seconds)) = self.members_of(pairs)? else {
             let (first, second) = pairs.split_at(pairs.len() / 2);
@@ -470,7 +462,6 @@ pub(in crate::database) struct Member {
     pub(in crate::database) sketch: Option<Sketch>,
 }
 
-/// Whether the keys of members are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::database) enum Keys {
     /// That of the document that was written last.
@@ -479,10 +470,8 @@ pub(in crate::database) enum Keys {
     None,
 }
 
-/// The members of some fingerprints.
 type MembersOf = HashMap<Fingerprint, Arc<[Member]>, RandomState>;
 
-/// What is listed as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Together {
     /// All documents of a fingerprint.
@@ -493,7 +482,6 @@ enum Together {
     Nothing,
 }
 
-/// Looks up the members of fingerprints.
 struct Members<'s> {
     reader: Reader<'s>,
     scopes: ReadScopes,
@@ -617,7 +605,6 @@ impl<'s> Members<'s> {
         Ok(posted)
     }
 
-    /// The document of a fingerprint that was written last.
     fn newest(
         &self,
         fingerprint: Fingerprint,
@@ -649,7 +636,6 @@ impl<'s> Members<'s> {
         self.reader.newest(fingerprint, scope, from..end, most)
     }
 
-    /// The members of a fingerprint, from all of its documents.
     fn listed(&self, fingerprint: Fingerprint, posted: &[Posted]) -> Result<Vec<Member>> {
         let mut listed = Listed::default();
         for posted in posted {
@@ -676,7 +662,6 @@ impl<'s> Members<'s> {
         Ok(listed.members)
     }
 
-    /// Adds a document to the members of its fingerprint.
     fn add(
         &self,
         listed: &mut Listed,

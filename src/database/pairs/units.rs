@@ -219,7 +219,6 @@ impl<'r> Units<'r> {
     }
 }
 
-/// The pairs of a unit that were not given yet.
 struct PairBatch<'e> {
     pairs: Vec<NearPair>,
     each: &'e mut dyn FnMut(&[NearPair]) -> Result<()>,
@@ -351,7 +350,6 @@ impl<'r> OtherSide<'r> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PairPosition {
-    /// The first unit that is not done.
     next: Unit,
     join_plan: Arc<JoinPlan>,
     /// The checksum of all this, with the search as its seed.
@@ -378,7 +376,6 @@ struct JoinPlan {
 }
 
 impl JoinPlan {
-    /// The cheapest plan at this commit.
     fn cheapest(
         reader: Reader<'_>,
         max_distance: u32,
@@ -394,7 +391,6 @@ impl JoinPlan {
 }
 
 impl Unit {
-    /// A unit of postings.
     fn of_groups(slice: Part, part: Part) -> Self {
         Self {
             slice,
@@ -403,7 +399,6 @@ impl Unit {
         }
     }
 
-    /// A unit of the table of a pass.
     fn of_pass(pass: usize, slice: Part, part: Part) -> Self {
         let stage = pass + 1;
         Self { slice, stage, part }
@@ -440,7 +435,6 @@ impl PairPosition {
         self.join_plan.goes_through_other_side
     }
 
-    /// Whether it belongs to this search.
     pub(super) fn belongs_to(&self, search: u64) -> bool {
         self.seal == seal(&self.next, &self.join_plan, search)
     }

@@ -72,7 +72,6 @@ enum Kind {
     Other,
 }
 
-/// The kind of each word.
 fn kinds(words: &[String]) -> Vec<Kind> {
     let mut known = HashMap::new();
     for (list, kind) in [(OTHERS, Kind::StopWord), (ANTECEDENTS, Kind::Antecedent)] {
