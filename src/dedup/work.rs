@@ -86,13 +86,8 @@ impl Work {
                 return Ok(work);
             }
             // A command that was wrong, and now is right.
-            Found::State(state) if no_record_was_stored(&folder) => {
-                let work = Self {
-                    folder: folder.clone(),
-                    state: *state,
-                    _lock: lock,
-                };
-                work.remove().map_err(cannot_write(&folder))?;
+            Found::State(_) if no_record_was_stored(&folder) => {
+                remove_work(&folder).map_err(cannot_write(&folder))?;
             }
             // Where folders cannot be locked.
             Found::State(_) | Found::Foreign if lock.is_none() && is_at_work(&folder) => {
@@ -281,21 +276,16 @@ impl Work {
     /// Removes the folder, if nothing of the run is in it that would be lost.
     pub(super) fn remove_if_empty(dedup: &Dedup) {
         let folder = Self::folder_of(&dedup.output);
-        if let Ok(Found::State(state)) = state_of(&folder)
+        if let Ok(Found::State(_)) = state_of(&folder)
             && no_record_was_stored(&folder)
         {
-            let work = Self {
-                folder,
-                state: *state,
-                _lock: None,
-            };
-            _ = work.remove();
+            _ = remove_work(&folder);
         }
     }
 
     /// Removes the folder.
     pub(super) fn end(self) -> Result<DedupTotals> {
-        self.remove().map_err(|source| {
+        remove_work(&self.folder).map_err(|source| {
             let reason = format!(
                 "cannot be removed: {source}; all results are in their places, so it can be deleted"
             );
@@ -303,27 +293,27 @@ impl Work {
         })?;
         Ok(self.state.decided.unwrap_or_default())
     }
+}
 
-    /// Removes the folder, so that what a stop in between leaves is known: the state and the stamps, or no more than a
-    /// beginning.
-    fn remove(&self) -> io::Result<()> {
-        for entry in fs::read_dir(&self.folder)? {
-            let entry = entry?;
-            if entry.file_name() == STATE || entry.file_name() == STAMPS {
-                continue;
-            }
-            if entry.file_type()?.is_dir() {
-                remove_directory(&entry.path())?;
-            } else {
-                remove(&entry.path())?;
-            }
+/// Removes the folder, so that what a stop in between leaves is known: the state and the stamps, or no more than a
+/// beginning.
+fn remove_work(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name() == STATE || entry.file_name() == STAMPS {
+            continue;
         }
-        sync_directory(&self.folder)?;
-        remove(&self.path(STATE))?;
-        // Nothing is left to go on with from here on, so this may fail.
-        _ = sync_directory(&self.folder);
-        remove_directory(&self.folder)
+        if entry.file_type()?.is_dir() {
+            remove_directory(&entry.path())?;
+        } else {
+            remove(&entry.path())?;
+        }
     }
+    sync_directory(folder)?;
+    remove(&folder.join(STATE))?;
+    // Nothing is left to go on with from here on, so this may fail.
+    _ = sync_directory(folder);
+    remove_directory(folder)
 }
 
 /// The bytes of a file, or of all files in a directory and those below, each with one more for itself.
