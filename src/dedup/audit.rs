@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::audit_report::{AuditReport, InputRecords, KeptPair};
-use super::claims::{Check, Claims, Evidence, Facts, Identity};
+use super::claims::{Claims, Evidence, Facts, Identity};
 use super::dedup::Dedup;
 use super::events::{DedupEvent, DedupStep, Observe};
 use super::removed_list::ListedRecord;
@@ -180,15 +180,13 @@ impl Audit {
         kept.add_short_pairs(&mut report, &paths);
 
         let known = known.as_ref().map(Database::snapshot).transpose()?;
-        let check = Check {
-            evidence: &reading.evidence,
-            survivors: &kept.survivors,
-            known: known.as_ref(),
-            max_distance: report.max_distance,
-            min_similarity: report.min_similarity,
-        };
-        check.run(&claims, &mut report, &self.clean.stop)?;
-        report.removed = claims.len() as u64;
+        claims.check(
+            &reading.evidence,
+            &kept.survivors,
+            known.as_ref(),
+            &mut report,
+            &self.clean.stop,
+        )?;
         report.elapsed = began.elapsed();
         Ok(report)
     }

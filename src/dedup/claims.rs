@@ -153,10 +153,6 @@ impl Claims {
         })
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.lines.len()
-    }
-
     pub(super) fn names(&self) -> &[Vec<u8>] {
         &self.names
     }
@@ -250,13 +246,13 @@ impl Evidence {
     }
 }
 
-pub(super) struct Check<'c> {
-    pub(super) evidence: &'c Evidence,
-    /// The survivors, and which of them were found among the kept records.
-    pub(super) survivors: &'c HashMap<Identity, bool>,
-    pub(super) known: Option<&'c Snapshot>,
-    pub(super) max_distance: u32,
-    pub(super) min_similarity: Option<f64>,
+struct Check<'c> {
+    claims: &'c Claims,
+    evidence: &'c Evidence,
+    survivors: &'c HashMap<Identity, bool>,
+    known: Option<&'c Snapshot>,
+    max_distance: u32,
+    min_similarity: Option<f64>,
 }
 
 enum Found {
@@ -267,16 +263,33 @@ enum Found {
     Unchecked,
 }
 
-impl Check<'_> {
-    /// Checks all claims, and adds what is found to the report.
-    pub(super) fn run(&self, claims: &Claims, report: &mut AuditReport, stop: &Stop) -> Result<()> {
-        let mut is_listed = vec![false; self.evidence.places.len()];
+impl Claims {
+    /// Checks all of them, and adds what is found to the report. `survivors` says which were found among the kept
+    /// records.
+    pub(super) fn check(
+        &self,
+        evidence: &Evidence,
+        survivors: &HashMap<Identity, bool>,
+        known: Option<&Snapshot>,
+        report: &mut AuditReport,
+        stop: &Stop,
+    ) -> Result<()> {
+        let check = Check {
+            claims: self,
+            evidence,
+            survivors,
+            known,
+            max_distance: report.max_distance,
+            min_similarity: report.min_similarity,
+        };
+        let mut is_listed = vec![false; evidence.places.len()];
         let mut kinds: HashMap<FaultKind, usize> = HashMap::new();
-        for (claim, &line) in claims.removed.rows.iter().zip(&claims.lines) {
+        report.removed = self.lines.len() as u64;
+        for (claim, &line) in self.removed.rows.iter().zip(&self.lines) {
             if line.is_multiple_of(1 << 16) {
                 stop.ensure_wanted()?;
             }
-            match self.found(claim, claims, &mut is_listed)? {
+            match check.found(claim, &mut is_listed)? {
                 Found::Unchecked => report.unchecked += 1,
                 Found::Near(distance, similarity) => {
                     report.greatest_distance = report.greatest_distance.max(distance);
@@ -291,7 +304,7 @@ impl Check<'_> {
                         report.faulty.push(AuditFault {
                             kind,
                             line,
-                            told: claims.told(claim),
+                            told: self.told(claim),
                             found,
                         });
                     }
@@ -300,14 +313,16 @@ impl Check<'_> {
         }
         Ok(())
     }
+}
 
-    fn found(&self, claim: &RemovedRow, claims: &Claims, is_listed: &mut [bool]) -> Result<Found> {
+impl Check<'_> {
+    fn found(&self, claim: &RemovedRow, is_listed: &mut [bool]) -> Result<Found> {
         if let Ok(index) = self.evidence.places.binary_search(&claim.id)
             && std::mem::replace(&mut is_listed[index], true)
         {
             return Ok(Found::Fault(FaultKind::ListedTwice, None));
         }
-        let key = claims.removed.key(claim);
+        let key = self.claims.removed.key(claim);
         let record = self
             .evidence
             .of(claim.id)
@@ -315,7 +330,7 @@ impl Check<'_> {
         let Some(record) = record else {
             return Ok(Found::Fault(FaultKind::NoRecord, None));
         };
-        let key = claims.removed.survivor_key(claim);
+        let key = self.claims.removed.survivor_key(claim);
         let Some(id) = claim.survivor else {
             return self.found_in_known(claim, record, key.unwrap_or_default());
         };
