@@ -438,9 +438,7 @@ impl Survivors<'_> {
         // Whoever takes the pieces has failed, and says why.
         if sent.is_closed { Ok(false) } else { copied }
     }
-}
 
-impl Survivors<'_> {
     /// Copies the next record, which is an object on a line, with what is said of it.
     fn copy_annotated(
         &self,
