@@ -237,8 +237,7 @@ impl Audit {
         let inputs = self.input_paths(claims).ok()?;
         let mut records = StoredRecords::open(inputs, self.input_reading()).ok()?;
         let mut formats = Vec::new();
-        for index in 0..records.paths().len() {
-            let (format, packing) = records.kind_of(index).ok()?;
+        for (format, packing) in records.kinds().ok()? {
             formats.push((!packing.is_of_rows()).then_some(format));
         }
         formats.dedup();

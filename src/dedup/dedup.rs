@@ -756,10 +756,7 @@ impl Dedup {
     ) -> Result<()> {
         self.ensure_answerable()?;
         let mut stored = self.open_inputs(&mut observe)?;
-        let mut kinds = Vec::new();
-        for index in 0..stored.paths().len() {
-            kinds.push(stored.kind_of(index)?);
-        }
+        let kinds = stored.kinds()?;
         let folder = tempfile::tempdir().map_err(cannot_write(&std::env::temp_dir()))?;
         let mut unread = self.unread(&stored)?;
         let options = self.options_of_new(&mut unread)?;

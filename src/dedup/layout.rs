@@ -35,10 +35,7 @@ pub(super) struct OutputFile {
 impl Layout {
     pub(super) fn new(dedup: &Dedup, records: &mut StoredRecords) -> Result<Self> {
         let paths = records.paths().to_vec();
-        let mut kinds = Vec::with_capacity(paths.len());
-        for index in 0..paths.len() {
-            kinds.push(records.kind_of(index)?);
-        }
+        let kinds = records.kinds()?;
         let mut directories = dedup.inputs.clone();
         directories.retain(|path| dedup.options.place_of(path).is_dir());
         let is_tree = dedup.output.is_dir()

@@ -101,14 +101,13 @@ impl Work {
                 ));
             }
             // A run was stopped when it had made no more than its folder, or when it had removed all but that.
-            Found::Nothing if holds_only_beginnings(&folder) => {
-                remove_beginnings(&folder).map_err(cannot_make(&folder))?;
+            Found::Nothing => {
+                let is_removed = remove_beginnings(&folder).map_err(cannot_make(&folder))?;
+                if !is_removed && folder.exists() {
+                    let reason = "something else is in the place of the folder for the work";
+                    return Err(Error::output(&folder, reason));
+                }
             }
-            Found::Nothing if folder.exists() => {
-                let reason = "something else is in the place of the folder for the work";
-                return Err(Error::output(&folder, reason));
-            }
-            Found::Nothing => {}
         }
         ensure_places(dedup)?;
         make_directory(&folder).map_err(cannot_make(&folder))?;
@@ -386,29 +385,25 @@ fn stamps_of(records: &StoredRecords) -> Result<Vec<[u8; STAMP_BYTES]>> {
     Ok(stamps)
 }
 
-/// Whether a folder has nothing but what a run makes before it has a state, so no work.
-fn holds_only_beginnings(folder: &Path) -> bool {
+/// Removes a folder if it has nothing but what a run makes before it has a state, so no work. Whether it was so.
+fn remove_beginnings(folder: &Path) -> io::Result<bool> {
     let Ok(entries) = fs::read_dir(folder) else {
-        return false;
+        return Ok(false);
     };
+    let mut beginnings = Vec::new();
     for entry in entries {
-        let Ok(entry) = entry else { return false };
-        if entry.file_name() != STAMPS && entry.file_name() != NEW_STATE {
-            return false;
+        match entry {
+            Ok(entry) if entry.file_name() == STAMPS || entry.file_name() == NEW_STATE => {
+                beginnings.push(entry.path());
+            }
+            _ => return Ok(false),
         }
     }
-    true
-}
-
-/// Removes a folder that has no work.
-fn remove_beginnings(folder: &Path) -> io::Result<()> {
-    for name in [STAMPS, NEW_STATE] {
-        match remove(&folder.join(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+    for path in beginnings {
+        remove(&path)?;
     }
-    fs::remove_dir(folder)
+    fs::remove_dir(folder)?;
+    Ok(true)
 }
 
 /// Locks a folder for one run, as long as what is returned lives. `None` if there is no folder, or the system locks
