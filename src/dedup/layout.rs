@@ -66,7 +66,6 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Refuses inputs whose records have no place for fields.
     fn ensure_fields(&self) -> Result<()> {
         for (path, (format, packing)) in self.paths.iter().zip(&self.kinds) {
             if *format != InputFormat::Jsonl && !packing.is_of_rows() {

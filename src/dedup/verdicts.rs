@@ -229,7 +229,6 @@ impl Unjudged {
     }
 }
 
-/// The places of the removed records.
 pub(super) fn removed(work: &Work) -> Result<InOrder<()>> {
     InOrder::open(work.path(IDS), |_| Ok(()))
 }

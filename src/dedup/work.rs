@@ -128,7 +128,6 @@ impl Work {
         Ok(work)
     }
 
-    /// Refuses inputs that were changed since the run began.
     pub(super) fn ensure_unchanged(&self, records: &StoredRecords) -> Result<()> {
         let path = self.path(STAMPS);
         let before = fs::read(&path).map_err(Error::io(&path))?;
@@ -162,7 +161,6 @@ impl Work {
         self.folder.join(name)
     }
 
-    /// The database of the records of this run.
     pub(super) fn open_or_create_records(
         &self,
         dedup: &Dedup,
@@ -183,7 +181,6 @@ impl Work {
         Database::open(self.path(RECORDS), &OpenOptions::new())
     }
 
-    /// Notes that all results are made.
     pub(super) fn has_made_results(&mut self, dedup: &Dedup) -> Result<()> {
         self.state.made.clear();
         for (name, _) in dedup.results() {
@@ -240,7 +237,6 @@ impl Work {
         Ok(())
     }
 
-    /// Refuses a result that was changed since it was made.
     fn ensure_whole(&self, made: &Path, bytes: u64) -> Result<()> {
         let found = bytes_of(made).map_err(cannot_write(made))?;
         if found == bytes {
@@ -587,7 +583,6 @@ fn deliver_one(from: &Path, to: &Path) -> Result<()> {
     }
 }
 
-/// Refuses to write over something.
 fn ensure_absent(path: &Path) -> Result<()> {
     // With a slash at its end, a link would be followed.
     let path: PathBuf = path.components().collect();
@@ -691,7 +686,6 @@ impl<T> InOrder<T> {
     }
 }
 
-/// The same error as an output that cannot be written.
 fn as_output(path: &Path, error: Error) -> Error {
     match error {
         Error::Io { source, .. } => cannot_write(path)(source),

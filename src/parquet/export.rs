@@ -234,7 +234,6 @@ impl Shape {
     }
 }
 
-/// Documents that are written together.
 #[derive(Default)]
 struct Columns {
     shape: Shape,
@@ -271,7 +270,6 @@ impl Columns {
         self.rows >= TOGETHER || self.bytes >= BYTES_TOGETHER
     }
 
-    /// Adds a document, for which the shape has room.
     fn push(&mut self, id: i64, document: &Document) {
         self.id.append_value(id);
         match std::str::from_utf8(document.key()) {

@@ -449,7 +449,6 @@ pub(super) fn ensure_types(schema: &Schema, columns: &[(&str, Kind)]) -> Result<
     Ok(())
 }
 
-/// The names of all columns of a file, for a message.
 pub(super) fn names_of(schema: &Schema) -> String {
     let names: Vec<&str> = schema
         .fields()

@@ -41,7 +41,6 @@ pub(crate) enum RowFate {
 /// Called with the number of bytes of files whose rows were copied since. The copy ends at its error.
 type OnBytes<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
 
-/// A file that gets rows of others.
 pub(crate) struct RowCopy {
     to: PathBuf,
     /// Whether it gets the columns of groups.
@@ -228,7 +227,6 @@ impl RowCopy {
         Ok(())
     }
 
-    /// What the first file has begun.
     fn begin(&self, from: &Rows) -> Result<Begun> {
         let file = File::create(&self.to).map_err(Error::io(&self.to))?;
         let failed = write_failed(&self.to);
@@ -482,7 +480,6 @@ impl<T: DataType> Values<T> {
         Ok(read)
     }
 
-    /// Refuses values that do not have the length of their column.
     fn ensure_length(&self, path: &Path, column: &ColumnDescriptor) -> Result<()> {
         let length = usize::try_from(column.type_length()).ok();
         let is_fixed = column.physical_type() == PhysicalType::FIXED_LEN_BYTE_ARRAY;
