@@ -15,6 +15,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array as _, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
@@ -303,7 +304,7 @@ fn ensure_packing(metadata: &ParquetMetaData) -> Result<(), String> {
 }
 
 /// How many rows are read together: at most so many, and fewer if those of a group are long.
-pub(super) fn rows_together(metadata: &ParquetMetaData, most: usize) -> usize {
+fn rows_together(metadata: &ParquetMetaData, most: usize) -> usize {
     let mut together = most;
     for group in metadata.row_groups() {
         let mut bytes: i64 = 0;
@@ -328,8 +329,16 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    pub(super) fn new(path: &Path, builder: ParquetRecordBatchReaderBuilder<File>) -> Result<Self> {
+    /// Of these columns, and of at most so many rows each. `path` is that of the file.
+    pub(super) fn new(
+        path: &Path,
+        builder: ParquetRecordBatchReaderBuilder<File>,
+        columns: ProjectionMask,
+        most: usize,
+    ) -> Result<Self> {
         let rows = rows_of(path, builder.metadata())?;
+        let together = rows_together(builder.metadata(), most);
+        let builder = builder.with_projection(columns).with_batch_size(together);
         let reader = guarded(path, || builder.build())?;
         Ok(Self {
             path: path.to_owned(),

@@ -150,10 +150,7 @@ impl PairClusters {
             let columns =
                 ProjectionMask::columns(builder.parquet_schema(), COLUMNS.map(|(name, _)| name));
             let mut row_of_file = 0u64;
-            for batch in Batches::new(
-                path,
-                builder.with_projection(columns).with_batch_size(TOGETHER),
-            )? {
+            for batch in Batches::new(path, builder, columns, TOGETHER)? {
                 let batch = batch?;
                 for row in 0..batch.num_rows() {
                     let (a, b, distance) = pair_of(&batch, row).map_err(|reason| Error::Input {

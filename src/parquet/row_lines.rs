@@ -12,9 +12,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use parquet::arrow::ProjectionMask;
 use parquet::schema::types::SchemaDescriptor;
 
-use super::inputs::{
-    Batches, bytes_of, is_uuid, names_of, open, refused, rows_together, time_of, whole_of,
-};
+use super::inputs::{Batches, bytes_of, is_uuid, names_of, open, refused, time_of, whole_of};
 use crate::error::{Error, Result};
 
 /// The most rows that are read together.
@@ -68,12 +66,8 @@ impl RowLines {
             }
         }
         let columns = ProjectionMask::roots(builder.parquet_schema(), wanted);
-        let together = rows_together(builder.metadata(), TOGETHER);
         let all_bytes = path.metadata().map_or(0, |metadata| metadata.len());
-        let batches = Batches::new(
-            path,
-            builder.with_projection(columns).with_batch_size(together),
-        )?;
+        let batches = Batches::new(path, builder, columns, TOGETHER)?;
         Ok(Self {
             batches,
             forms,
