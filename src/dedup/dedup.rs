@@ -392,7 +392,7 @@ impl Dedup {
         let mut work = Work::begin(self, &records)?;
         let made = self.make_results(&mut work, &mut records, &mut observe);
         if made.is_err() {
-            Work::remove_if_empty(self);
+            work.remove_if_empty();
         }
         let known = made?;
         // Before anything is stored in the database that was named. What is stored there is removed from what comes

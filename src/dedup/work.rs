@@ -269,12 +269,9 @@ impl Work {
     }
 
     /// Removes the folder, if nothing of the run is in it that would be lost.
-    pub(super) fn remove_if_empty(dedup: &Dedup) {
-        let folder = Self::folder_of(&dedup.output);
-        if let Ok(Found::State(_)) = state_of(&folder)
-            && no_record_was_stored(&folder)
-        {
-            _ = remove_work(&folder);
+    pub(super) fn remove_if_empty(&self) {
+        if no_record_was_stored(&self.folder) {
+            _ = remove_work(&self.folder);
         }
     }
 
