@@ -8,7 +8,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{Field, Schema};
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, parquet_to_arrow_schema};
 use parquet::basic::{ConvertedType, LogicalType, Type as PhysicalType};
 use parquet::column::page::{Page, PageMetadata, PageReader};
@@ -236,7 +236,7 @@ impl RowCopy {
         let mut columns: Vec<usize> = (0..schema.num_columns()).collect();
         let properties = if self.has_groups {
             written = with_parquet_columns(&schema).map_err(&failed)?;
-            columns.retain(|&column| !has_columns_of_groups(&schema, column));
+            columns.retain(|&column| !is_of_groups(schema.get_column_root(column).name()));
             let arrow = with_arrow_columns(&schema, texts.as_ref());
             let texts = with_column_texts(texts.unwrap_or_default());
             let mut properties = properties_of(&from.metadata, Some(texts));
@@ -684,28 +684,10 @@ fn is_of_groups(name: &str) -> bool {
 }
 
 /// The columns of a file without older ones of groups, and those of groups behind them.
-fn with_columns(schema: &Schema) -> SchemaRef {
-    let mut fields = Vec::with_capacity(schema.fields().len());
-    for field in schema.fields() {
-        if !is_of_groups(field.name()) {
-            fields.push(field.clone());
-        }
-    }
-    for (field, _) in columns_of_groups() {
-        fields.push(Arc::new(field));
-    }
-    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
-}
-
-/// The same of the columns as Parquet has them.
 fn with_parquet_columns(schema: &SchemaDescriptor) -> Result<SchemaDescriptor, ParquetError> {
     let root = schema.root_schema();
-    let mut fields = Vec::with_capacity(root.get_fields().len());
-    for field in root.get_fields() {
-        if !is_of_groups(field.name()) {
-            fields.push(field.clone());
-        }
-    }
+    let mut fields = root.get_fields().to_vec();
+    fields.retain(|field| !is_of_groups(field.name()));
     let added = Schema::new(columns_of_groups().map(|(field, _)| field).to_vec());
     let added = ArrowSchemaConverter::new().convert(&added)?;
     fields.extend(added.root_schema().get_fields().iter().cloned());
@@ -716,14 +698,15 @@ fn with_parquet_columns(schema: &SchemaDescriptor) -> Result<SchemaDescriptor, P
 }
 
 /// The same of the columns as Arrow has them, if a file tells of these among its texts.
-fn with_arrow_columns(
-    schema: &SchemaDescriptor,
-    texts: Option<&Vec<KeyValue>>,
-) -> Option<SchemaRef> {
+fn with_arrow_columns(schema: &SchemaDescriptor, texts: Option<&Vec<KeyValue>>) -> Option<Schema> {
     let has_arrow = texts?.iter().any(|text| text.key == ARROW_SCHEMA_META_KEY);
     let arrow = has_arrow.then(|| parquet_to_arrow_schema(schema, texts))?;
     // Types that do not fit the columns are no loss.
-    Some(with_columns(&arrow.ok()?))
+    let arrow = arrow.ok()?;
+    let mut fields = arrow.fields().to_vec();
+    fields.retain(|field| !is_of_groups(field.name()));
+    fields.extend(columns_of_groups().map(|(field, _)| Arc::new(field)));
+    Some(Schema::new_with_metadata(fields, arrow.metadata().clone()))
 }
 
 /// The texts of a file that has these columns too, without the types of Arrow, which are others now.
@@ -758,11 +741,6 @@ fn with_spark_columns(text: &str) -> Option<String> {
         }));
     }
     Some(schema.to_string())
-}
-
-/// Whether a column of a file is one of groups, or within one.
-fn has_columns_of_groups(schema: &SchemaDescriptor, column: usize) -> bool {
-    is_of_groups(schema.get_column_root(column).name())
 }
 
 /// The values of the columns of groups for some rows, which are null where nothing is said.
