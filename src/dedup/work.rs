@@ -328,14 +328,16 @@ const STATE: &str = "state.json";
 const NEW_STATE: &str = "state.json.new";
 const STAMPS: &str = "inputs.stamps";
 
-pub(super) fn write_durably(
+/// Returns what `write` returns.
+pub(super) fn write_durably<T>(
     path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
-) -> Result<()> {
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<T>,
+) -> Result<T> {
     let written = create(path).and_then(|file| {
         let mut out = BufWriter::with_capacity(256 << 10, file);
-        write(&mut out)?;
-        sync_file(&out.into_inner()?)
+        let written = write(&mut out)?;
+        sync_file(&out.into_inner()?)?;
+        Ok(written)
     });
     written.map_err(cannot_write(path))
 }
