@@ -691,7 +691,7 @@ impl Balance {
     }
 
     fn add(&mut self, identity: Identity, pile: Pile) {
-        let hash = identity.hash();
+        let Identity(hash) = identity;
         let bucket = &mut self.buckets[hash as usize % BUCKETS];
         match pile {
             Pile::Inputs => {
@@ -713,7 +713,7 @@ impl Balance {
 
     /// Whether a record is one of those of which the piles may hold different numbers.
     fn may_differ(&self, identity: Identity) -> bool {
-        self.buckets[identity.hash() as usize % BUCKETS] != Bucket::default()
+        self.buckets[identity.0 as usize % BUCKETS] != Bucket::default()
     }
 }
 
@@ -786,7 +786,7 @@ mod tests {
     use super::*;
 
     fn identity(number: u64) -> Identity {
-        Identity::of_test(number)
+        Identity(number.into())
     }
 
     #[test]

@@ -26,37 +26,18 @@ pub(super) struct Claims {
     names: Vec<Vec<u8>>,
 }
 
-/// By what a record is known again where it was copied to: its text or its fingerprint, and its key.
+/// By what a record is known again where it was copied to: the hash of its text or its fingerprint, and of its key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Identity {
-    content: u128,
-    /// The hash of the key. 0 if there is none, or if the key is the path of the file.
-    key: u64,
-}
+pub(super) struct Identity(pub(super) u128);
 
 #[derive(Clone, Copy)]
 pub(super) struct Facts {
     judged: Option<(Fingerprint, Option<Sketch>)>,
     /// The hash of the text, or of the fingerprint of a record that has no text. `None` if it has neither.
     content: Option<u128>,
+    /// The hash of the key. 0 if there is none, or if the key is the path of the file.
+    key: u64,
     pub(super) identity: Identity,
-}
-
-impl Identity {
-    pub(super) fn hash(self) -> u128 {
-        let mut bytes = [0; 24];
-        bytes[..16].copy_from_slice(&self.content.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.key.to_le_bytes());
-        xxh3_128_with_seed(&bytes, 0)
-    }
-
-    #[cfg(test)]
-    pub(super) fn of_test(number: u64) -> Self {
-        Self {
-            content: number.into(),
-            key: 0,
-        }
-    }
 }
 
 fn hash_of_key(key: &[u8]) -> u64 {
@@ -77,14 +58,15 @@ impl Facts {
             bytes.extend(sketch.iter().flat_map(Sketch::as_bytes));
             Some(xxh3_128_with_seed(&bytes, 3))
         });
-        let identity = Identity {
-            content: content.unwrap_or_default(),
-            key: key.map_or(0, hash_of_key),
-        };
+        let key = key.map_or(0, hash_of_key);
+        let mut bytes = [0; 24];
+        bytes[..16].copy_from_slice(&content.unwrap_or_default().to_le_bytes());
+        bytes[16..].copy_from_slice(&key.to_le_bytes());
         let facts = Self {
             judged,
             content,
-            identity,
+            key,
+            identity: Identity(xxh3_128_with_seed(&bytes, 0)),
         };
         Some((id, facts))
     }
@@ -96,7 +78,7 @@ impl Facts {
 
     /// Whether the key is the one that the list says. Of a record that is named by its path, none is known here.
     fn has_key(&self, key: Option<&[u8]>) -> bool {
-        self.identity.key == 0 || key.map(hash_of_key) == Some(self.identity.key)
+        self.key == 0 || key.map(hash_of_key) == Some(self.key)
     }
 }
 
@@ -362,7 +344,7 @@ impl Check<'_> {
         let survivor = Facts {
             judged,
             content: None,
-            identity: record.identity,
+            ..*record
         };
         Ok(self.compared(claim, record, &survivor))
     }
