@@ -202,7 +202,7 @@ impl CreateOptions {
     /// The options of a database whose documents are all compared with each other at once. That costs less than a query
     /// for each. So where sketches tell candidates apart, the default of the max distance is larger.
     #[cfg(feature = "ingest")]
-    pub(crate) fn compared_at_once(self) -> Self {
+    pub(super) fn compared_at_once(self) -> Self {
         const MAX_DISTANCE: u32 = 10;
         match self.max_distance {
             None if self.looks_twice() => self.max_distance(MAX_DISTANCE),

@@ -277,11 +277,6 @@ fn is_int96(column: &ColumnType) -> bool {
     column.is_primitive() && column.get_physical_type() == Type::INT96
 }
 
-#[cfg(feature = "ingest")]
-pub(super) fn is_uuid(column: &ColumnType) -> bool {
-    column.get_basic_info().logical_type_ref() == Some(&LogicalType::Uuid)
-}
-
 /// Refuses a file with a column that is packed in a way that cannot be unpacked.
 fn ensure_packing(metadata: &ParquetMetaData) -> Result<(), String> {
     for column in metadata

@@ -10,9 +10,10 @@ use arrow_schema::{DataType, Field, Schema};
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use parquet::arrow::ProjectionMask;
+use parquet::basic::LogicalType;
 use parquet::schema::types::SchemaDescriptor;
 
-use super::inputs::{Batches, bytes_of, is_uuid, names_of, open, refused, time_of, whole_of};
+use super::inputs::{Batches, bytes_of, names_of, open, refused, time_of, whole_of};
 use crate::error::{Error, Result};
 
 /// The most rows that are read together.
@@ -200,7 +201,8 @@ impl Form {
     fn of(used: Use, name: &str, schema: &SchemaDescriptor) -> Self {
         let columns = schema.root_schema().get_fields();
         let column = columns.iter().find(|column| column.name() == name);
-        if column.is_some_and(|column| is_uuid(column)) {
+        let kind = column.and_then(|column| column.get_basic_info().logical_type_ref());
+        if kind == Some(&LogicalType::Uuid) {
             return Self::Uuid;
         }
         match used {
