@@ -89,9 +89,9 @@ impl<'r> Units<'r> {
 
         let mut units = Vec::new();
         for &slice in slices {
-            units.extend(posted.iter().map(|&part| Unit::of_groups(slice, part)));
-            for (pass, parts) in parts.iter().enumerate() {
-                units.extend(parts.iter().map(|&part| Unit::of_pass(pass, slice, part)));
+            // The groups come first, then the passes.
+            for (stage, parts) in [&posted].into_iter().chain(&parts).enumerate() {
+                units.extend(parts.iter().map(|&part| Unit { slice, stage, part }));
             }
         }
         let first = match from {
@@ -123,7 +123,11 @@ impl<'r> Units<'r> {
             Some(&unit) => unit,
             None => {
                 let slice = self.units.last().map_or(Part::ALL, |unit| unit.slice);
-                Unit::end(self.join.passes(), slice)
+                Unit {
+                    slice,
+                    stage: self.join.passes() + 1,
+                    part: Part::ALL,
+                }
             }
         };
         PairPosition::new(next, self.join_plan.clone(), search)
@@ -391,24 +395,6 @@ impl JoinPlan {
 }
 
 impl Unit {
-    fn of_groups(slice: Part, part: Part) -> Self {
-        Self {
-            slice,
-            stage: 0,
-            part,
-        }
-    }
-
-    fn of_pass(pass: usize, slice: Part, part: Part) -> Self {
-        let stage = pass + 1;
-        Self { slice, stage, part }
-    }
-
-    /// The end of a search with so many passes, behind its last slice.
-    fn end(passes: usize, slice: Part) -> Self {
-        Self::of_pass(passes, slice, Part::ALL)
-    }
-
     /// The pass that it is of. `None` if it is of the groups.
     fn pass(self) -> Option<usize> {
         self.stage.checked_sub(1)
