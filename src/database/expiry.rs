@@ -51,9 +51,7 @@ impl Expiry {
         self.scopes = Some(scopes.into_iter().map(Into::into).collect());
         self
     }
-}
 
-impl Expiry {
     /// `None` if it has no condition, so it names no document.
     fn conditions(&self) -> Result<Option<Conditions>> {
         let before = self.before.map(UnixSeconds::checked).transpose()?;

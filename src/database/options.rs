@@ -202,7 +202,7 @@ impl CreateOptions {
     /// The options of a database whose documents are all compared with each other at once. That costs less than a query
     /// for each. So where sketches tell candidates apart, the default of the max distance is larger.
     #[cfg(feature = "ingest")]
-    pub(crate) fn compared_at_once(self) -> Self {
+    pub(super) fn compared_at_once(self) -> Self {
         const MAX_DISTANCE: u32 = 10;
         match self.max_distance {
             None if self.looks_twice() => self.max_distance(MAX_DISTANCE),
@@ -220,7 +220,6 @@ impl CreateOptions {
         self.max_distance.unwrap_or(of_scheme)
     }
 
-    /// The distance and the similarity that are chosen, checked.
     fn chosen_bounds(&self) -> Result<NearBounds> {
         let of_scheme = if self.compares_sketches() { 0.7 } else { 0.0 };
         let least = self.min_similarity.unwrap_or(of_scheme);
@@ -308,7 +307,6 @@ impl CreateOptions {
         )
     }
 
-    /// The settings of a new file.
     pub(super) fn settings(&self) -> Result<Settings> {
         let bounds = self.chosen_bounds()?;
         let now = UnixSeconds::now();

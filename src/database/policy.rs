@@ -101,7 +101,6 @@ impl Policy {
         self.filter.limit.max(least)
     }
 
-    /// Refuses bounds that cannot be.
     pub(super) fn check(&self) -> Result<()> {
         match self.keep {
             0 => Err(Error::KeepNone),

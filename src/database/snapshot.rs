@@ -518,7 +518,6 @@ impl Iterator for Documents {
 }
 
 impl Documents {
-    /// Ends with an error.
     fn failed_with(&mut self, error: Error) -> Error {
         self.failed = true;
         self.block = Vec::new().into_iter();

@@ -34,7 +34,6 @@ pub(super) struct Annotation {
     similarity: Option<f32>,
 }
 
-/// The names of the fields.
 const NAMES: [&str; 6] = [
     "dedup_group",
     "dedup_size",
@@ -69,7 +68,6 @@ impl Annotation {
         fields
     }
 
-    /// The columns of a row.
     #[cfg(feature = "parquet")]
     pub(super) fn into_row(self) -> GroupRow {
         GroupRow {
@@ -92,7 +90,6 @@ enum SurvivorId<'v> {
 }
 
 impl<'v> SurvivorId<'v> {
-    /// The survivor of a removed record.
     fn of(row: &RemovedRow, verdicts: &'v RemovedRows) -> Self {
         match row.survivor {
             Some(id) => Self::Record(id),
@@ -125,15 +122,11 @@ pub(super) fn write(
     let mut rows = verdicts.rows.iter().peekable();
     let mut last = 0;
     let mut count = 0;
-    let mut failed = None;
     write_durably(&work.path(ANNOTATIONS), |out| {
         for document in snapshot.documents() {
             let document = match document {
                 Ok(document) => document,
-                Err(error) => {
-                    failed = Some(error);
-                    break;
-                }
+                Err(error) => return Ok(Err(error)),
             };
             let Some(numbered) = NumberedKey::of_bytes(document.key()) else {
                 continue;
@@ -166,14 +159,13 @@ pub(super) fn write(
             write_row(numbered.id, &annotation, out)?;
             count += 1;
         }
-        Ok(())
-    })?;
-    // Rows and documents are in the order of their places, so each row has met its document.
-    assert!(
-        failed.is_some() || rows.peek().is_none(),
-        "the documents of a cleaning are not in the order of their records"
-    );
-    failed.map_or(Ok(count), Err)
+        // Rows and documents are in the order of their places, so each row has met its document.
+        assert!(
+            rows.peek().is_none(),
+            "the documents of a cleaning are not in the order of their records"
+        );
+        Ok(Ok(count))
+    })?
 }
 
 /// What a survivor is called: its key. If it has none that is text, its place.

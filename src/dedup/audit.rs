@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::audit_report::{AuditReport, InputRecords, KeptPair};
-use super::balance::{Balance, Difference, Pile};
-use super::claims::{Check, Claims, Evidence, Facts, Identity};
+use super::claims::{Claims, Evidence, Facts, Identity};
 use super::dedup::Dedup;
 use super::events::{DedupEvent, DedupStep, Observe};
 use super::removed_list::ListedRecord;
@@ -181,15 +180,13 @@ impl Audit {
         kept.add_short_pairs(&mut report, &paths);
 
         let known = known.as_ref().map(Database::snapshot).transpose()?;
-        let check = Check {
-            evidence: &reading.evidence,
-            survivors: &kept.survivors,
-            known: known.as_ref(),
-            max_distance: report.max_distance,
-            min_similarity: report.min_similarity,
-        };
-        check.run(&claims, &mut report, &self.clean.stop)?;
-        report.removed = claims.len() as u64;
+        claims.check(
+            &reading.evidence,
+            &kept.survivors,
+            known.as_ref(),
+            &mut report,
+            &self.clean.stop,
+        )?;
         report.elapsed = began.elapsed();
         Ok(report)
     }
@@ -220,7 +217,6 @@ impl Audit {
         options.stop_when(move || clean.is_asked())
     }
 
-    /// The records of the cleaned corpus.
     fn clean_records(&self, claims: &Claims) -> Result<Records> {
         let mut options = self.reading();
         if let Some(format) = self.format_of_copy(claims) {
@@ -241,8 +237,7 @@ impl Audit {
         let inputs = self.input_paths(claims).ok()?;
         let mut records = StoredRecords::open(inputs, self.input_reading()).ok()?;
         let mut formats = Vec::new();
-        for index in 0..records.paths().len() {
-            let (format, packing) = records.kind_of(index).ok()?;
+        for (format, packing) in records.kinds().ok()? {
             formats.push((!packing.is_of_rows()).then_some(format));
         }
         formats.dedup();
@@ -298,7 +293,6 @@ impl Audit {
         Ok(paths)
     }
 
-    /// The records of some inputs.
     fn input_records(&self, paths: Vec<PathBuf>) -> Result<Records> {
         Records::open(paths, self.input_reading())
     }
@@ -425,7 +419,6 @@ impl Audit {
     }
 }
 
-/// The kept records.
 struct Kept {
     /// The survivors that the list names, and whether each was found.
     survivors: HashMap<Identity, bool>,
@@ -478,7 +471,6 @@ impl Kept {
     }
 }
 
-/// The record of the key of a numbered document.
 fn listed_key(key: &[u8], paths: &[PathBuf]) -> ListedRecord {
     match NumberedKey::of_bytes(key) {
         Some(NumberedKey { id, key, .. }) => ListedRecord {
@@ -489,7 +481,6 @@ fn listed_key(key: &[u8], paths: &[PathBuf]) -> ListedRecord {
     }
 }
 
-/// The path of an input that a list names.
 fn path_of(name: &[u8], list: &Path) -> Result<PathBuf> {
     #[cfg(unix)]
     {
@@ -510,7 +501,6 @@ fn path_of(name: &[u8], list: &Path) -> Result<PathBuf> {
 // The inputs of a cleaning that is audited: the facts of the records that the list names, and whether each of the
 // others was kept.
 
-/// The reading of the inputs.
 struct InputReading<'a> {
     audit: &'a Audit,
     rule: Fingerprinting,
@@ -649,7 +639,6 @@ impl<'a> InputReading<'a> {
     }
 }
 
-/// Where a record is.
 fn listed_place(id: RecordId, paths: &[PathBuf]) -> ListedRecord {
     let path = paths[id.input as usize].as_os_str().as_encoded_bytes();
     ListedRecord {
@@ -664,4 +653,167 @@ fn listed_places(places: &[RecordId], paths: &[PathBuf]) -> Vec<ListedRecord> {
         listed.push(listed_place(*id, paths));
     }
     listed
+}
+
+// The balance of two piles of records: whether they hold the same ones, in memory that does not grow with them.
+//
+// Each record goes into the bucket that its hash says. A bucket has the number of its records and the sum of their
+// hashes; what the other pile holds is taken off. If all buckets are empty at the end, both piles hold the same. If
+// some are not, the records of these alone are looked at again.
+
+const BUCKETS: usize = 1 << 16;
+
+struct Balance {
+    buckets: Vec<Bucket>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Bucket {
+    records: i64,
+    /// The sum, which wraps around.
+    hashes: u128,
+}
+
+/// The pile that a record lies on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pile {
+    /// The records of the inputs that were not removed.
+    Inputs,
+    /// The records that were kept.
+    Kept,
+}
+
+impl Balance {
+    fn new() -> Self {
+        Self {
+            buckets: vec![Bucket::default(); BUCKETS],
+        }
+    }
+
+    fn add(&mut self, identity: Identity, pile: Pile) {
+        let Identity(hash) = identity;
+        let bucket = &mut self.buckets[hash as usize % BUCKETS];
+        match pile {
+            Pile::Inputs => {
+                bucket.records += 1;
+                bucket.hashes = bucket.hashes.wrapping_add(hash);
+            }
+            Pile::Kept => {
+                bucket.records -= 1;
+                bucket.hashes = bucket.hashes.wrapping_sub(hash);
+            }
+        }
+    }
+
+    fn is_even(&self) -> bool {
+        self.buckets
+            .iter()
+            .all(|bucket| *bucket == Bucket::default())
+    }
+
+    /// Whether a record is one of those of which the piles may hold different numbers.
+    fn may_differ(&self, identity: Identity) -> bool {
+        self.buckets[identity.0 as usize % BUCKETS] != Bucket::default()
+    }
+}
+
+/// The records of which two piles hold different numbers.
+struct Difference<'b> {
+    balance: &'b Balance,
+    records: HashMap<Identity, Weighed>,
+}
+
+/// Records that cannot be told apart.
+struct Weighed {
+    /// How many more the inputs have than were kept.
+    more: i64,
+    /// The last one of the inputs.
+    of_inputs: Option<RecordId>,
+    /// The last one of those that were kept.
+    kept: Option<RecordId>,
+}
+
+impl<'b> Difference<'b> {
+    fn new(balance: &'b Balance) -> Self {
+        Self {
+            balance,
+            records: HashMap::new(),
+        }
+    }
+
+    fn add(&mut self, identity: Identity, id: RecordId, pile: Pile) {
+        if !self.balance.may_differ(identity) {
+            return;
+        }
+        let weighed = self.records.entry(identity).or_insert(Weighed {
+            more: 0,
+            of_inputs: None,
+            kept: None,
+        });
+        match pile {
+            Pile::Inputs => {
+                weighed.more += 1;
+                weighed.of_inputs = Some(id);
+            }
+            Pile::Kept => {
+                weighed.more -= 1;
+                weighed.kept = Some(id);
+            }
+        }
+    }
+
+    /// How many more records a pile has than the other one, and the places of some, in their order.
+    fn more_of(&self, pile: Pile) -> (u64, Vec<RecordId>) {
+        let mut count = 0;
+        let mut places = Vec::new();
+        for weighed in self.records.values() {
+            let (more, place) = match pile {
+                Pile::Inputs => (weighed.more, weighed.of_inputs),
+                Pile::Kept => (-weighed.more, weighed.kept),
+            };
+            if let Ok(more @ 1..) = u64::try_from(more) {
+                count += more;
+                places.extend(place);
+            }
+        }
+        places.sort_unstable();
+        (count, places)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(number: u64) -> Identity {
+        Identity(number.into())
+    }
+
+    #[test]
+    fn piles_are_even_only_if_they_hold_the_same() {
+        let mut balance = Balance::new();
+        for number in 0..1_000 {
+            balance.add(identity(number), Pile::Inputs);
+            balance.add(identity(999 - number), Pile::Kept);
+        }
+        assert!(balance.is_even());
+        // One is lost, one is foreign, and one is there twice.
+        balance.add(identity(2_000), Pile::Inputs);
+        balance.add(identity(3_000), Pile::Kept);
+        balance.add(identity(7), Pile::Kept);
+        assert!(!balance.is_even());
+        let place = |number| RecordId { input: 0, number };
+        let mut difference = Difference::new(&balance);
+        for number in (0..1_000).chain([2_000]) {
+            difference.add(identity(number), place(number), Pile::Inputs);
+        }
+        for number in (0..1_000).chain([3_000, 7]) {
+            difference.add(identity(number), place(number), Pile::Kept);
+        }
+        assert_eq!(difference.more_of(Pile::Inputs), (1, vec![place(2_000)]));
+        assert_eq!(
+            difference.more_of(Pile::Kept),
+            (2, vec![place(7), place(3_000)])
+        );
+    }
 }

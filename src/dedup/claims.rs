@@ -26,38 +26,18 @@ pub(super) struct Claims {
     names: Vec<Vec<u8>>,
 }
 
-/// By what a record is known again where it was copied to: its text or its fingerprint, and its key.
+/// By what a record is known again where it was copied to: the hash of its text or its fingerprint, and of its key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Identity {
-    content: u128,
-    /// The hash of the key. 0 if there is none, or if the key is the path of the file.
-    key: u64,
-}
+pub(super) struct Identity(pub(super) u128);
 
-/// What a record is.
 #[derive(Clone, Copy)]
 pub(super) struct Facts {
     judged: Option<(Fingerprint, Option<Sketch>)>,
     /// The hash of the text, or of the fingerprint of a record that has no text. `None` if it has neither.
     content: Option<u128>,
+    /// The hash of the key. 0 if there is none, or if the key is the path of the file.
+    key: u64,
     pub(super) identity: Identity,
-}
-
-impl Identity {
-    pub(super) fn hash(self) -> u128 {
-        let mut bytes = [0; 24];
-        bytes[..16].copy_from_slice(&self.content.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.key.to_le_bytes());
-        xxh3_128_with_seed(&bytes, 0)
-    }
-
-    #[cfg(test)]
-    pub(super) fn of_test(number: u64) -> Self {
-        Self {
-            content: number.into(),
-            key: 0,
-        }
-    }
 }
 
 fn hash_of_key(key: &[u8]) -> u64 {
@@ -78,14 +58,15 @@ impl Facts {
             bytes.extend(sketch.iter().flat_map(Sketch::as_bytes));
             Some(xxh3_128_with_seed(&bytes, 3))
         });
-        let identity = Identity {
-            content: content.unwrap_or_default(),
-            key: key.map_or(0, hash_of_key),
-        };
+        let key = key.map_or(0, hash_of_key);
+        let mut bytes = [0; 24];
+        bytes[..16].copy_from_slice(&content.unwrap_or_default().to_le_bytes());
+        bytes[16..].copy_from_slice(&key.to_le_bytes());
         let facts = Self {
             judged,
             content,
-            identity,
+            key,
+            identity: Identity(xxh3_128_with_seed(&bytes, 0)),
         };
         Some((id, facts))
     }
@@ -97,12 +78,11 @@ impl Facts {
 
     /// Whether the key is the one that the list says. Of a record that is named by its path, none is known here.
     fn has_key(&self, key: Option<&[u8]>) -> bool {
-        self.identity.key == 0 || key.map(hash_of_key) == Some(self.identity.key)
+        self.key == 0 || key.map(hash_of_key) == Some(self.key)
     }
 }
 
 impl Claims {
-    /// Reads a list.
     pub(super) fn read(list: &Path, stop: &Stop) -> Result<Self> {
         let mut claims = Self::default();
         let mut indexes = HashMap::new();
@@ -155,24 +135,16 @@ impl Claims {
         })
     }
 
-    /// The number of lines.
-    pub(super) fn len(&self) -> usize {
-        self.lines.len()
-    }
-
-    /// The inputs that are named.
     pub(super) fn names(&self) -> &[Vec<u8>] {
         &self.names
     }
 
-    /// What the list says in a line.
     fn told(&self, claim: &RemovedRow) -> RemovedRecord {
         self.removed
             .told(claim, |id| self.names[id.input as usize].clone())
     }
 }
 
-/// The facts of the records that the list names.
 pub(super) struct Evidence {
     /// For each input that is read, the index of its name in the list.
     listed_inputs: Vec<Option<u32>>,
@@ -225,7 +197,6 @@ impl Evidence {
             .is_some_and(|id| self.places.binary_search(&id).is_ok())
     }
 
-    /// Whether the list says that it was removed.
     pub(super) fn is_removed(&self, id: RecordId) -> bool {
         self.listed(id)
             .is_some_and(|id| self.removed.binary_search(&id).is_ok())
@@ -257,17 +228,15 @@ impl Evidence {
     }
 }
 
-/// By what claims are checked.
-pub(super) struct Check<'c> {
-    pub(super) evidence: &'c Evidence,
-    /// The survivors, and which of them were found among the kept records.
-    pub(super) survivors: &'c HashMap<Identity, bool>,
-    pub(super) known: Option<&'c Snapshot>,
-    pub(super) max_distance: u32,
-    pub(super) min_similarity: Option<f64>,
+struct Check<'c> {
+    claims: &'c Claims,
+    evidence: &'c Evidence,
+    survivors: &'c HashMap<Identity, bool>,
+    known: Option<&'c Snapshot>,
+    max_distance: u32,
+    min_similarity: Option<f64>,
 }
 
-/// What is found of a claim.
 enum Found {
     /// It is so.
     Near(u32, Option<f64>),
@@ -276,16 +245,33 @@ enum Found {
     Unchecked,
 }
 
-impl Check<'_> {
-    /// Checks all claims, and adds what is found to the report.
-    pub(super) fn run(&self, claims: &Claims, report: &mut AuditReport, stop: &Stop) -> Result<()> {
-        let mut is_listed = vec![false; self.evidence.places.len()];
+impl Claims {
+    /// Checks all of them, and adds what is found to the report. `survivors` says which were found among the kept
+    /// records.
+    pub(super) fn check(
+        &self,
+        evidence: &Evidence,
+        survivors: &HashMap<Identity, bool>,
+        known: Option<&Snapshot>,
+        report: &mut AuditReport,
+        stop: &Stop,
+    ) -> Result<()> {
+        let check = Check {
+            claims: self,
+            evidence,
+            survivors,
+            known,
+            max_distance: report.max_distance,
+            min_similarity: report.min_similarity,
+        };
+        let mut is_listed = vec![false; evidence.places.len()];
         let mut kinds: HashMap<FaultKind, usize> = HashMap::new();
-        for (claim, &line) in claims.removed.rows.iter().zip(&claims.lines) {
+        report.removed = self.lines.len() as u64;
+        for (claim, &line) in self.removed.rows.iter().zip(&self.lines) {
             if line.is_multiple_of(1 << 16) {
                 stop.ensure_wanted()?;
             }
-            match self.found(claim, claims, &mut is_listed)? {
+            match check.found(claim, &mut is_listed)? {
                 Found::Unchecked => report.unchecked += 1,
                 Found::Near(distance, similarity) => {
                     report.greatest_distance = report.greatest_distance.max(distance);
@@ -300,7 +286,7 @@ impl Check<'_> {
                         report.faulty.push(AuditFault {
                             kind,
                             line,
-                            told: claims.told(claim),
+                            told: self.told(claim),
                             found,
                         });
                     }
@@ -309,14 +295,16 @@ impl Check<'_> {
         }
         Ok(())
     }
+}
 
-    fn found(&self, claim: &RemovedRow, claims: &Claims, is_listed: &mut [bool]) -> Result<Found> {
+impl Check<'_> {
+    fn found(&self, claim: &RemovedRow, is_listed: &mut [bool]) -> Result<Found> {
         if let Ok(index) = self.evidence.places.binary_search(&claim.id)
             && std::mem::replace(&mut is_listed[index], true)
         {
             return Ok(Found::Fault(FaultKind::ListedTwice, None));
         }
-        let key = claims.removed.key(claim);
+        let key = self.claims.removed.key(claim);
         let record = self
             .evidence
             .of(claim.id)
@@ -324,7 +312,7 @@ impl Check<'_> {
         let Some(record) = record else {
             return Ok(Found::Fault(FaultKind::NoRecord, None));
         };
-        let key = claims.removed.survivor_key(claim);
+        let key = self.claims.removed.survivor_key(claim);
         let Some(id) = claim.survivor else {
             return self.found_in_known(claim, record, key.unwrap_or_default());
         };
@@ -343,7 +331,6 @@ impl Check<'_> {
         })
     }
 
-    /// Compares a record with a document of the database.
     fn found_in_known(&self, claim: &RemovedRow, record: &Facts, key: &[u8]) -> Result<Found> {
         let Some(known) = self.known else {
             return Ok(Found::Unchecked);
@@ -357,7 +344,7 @@ impl Check<'_> {
         let survivor = Facts {
             judged,
             content: None,
-            identity: record.identity,
+            ..*record
         };
         Ok(self.compared(claim, record, &survivor))
     }

@@ -213,7 +213,6 @@ impl Dedup {
         options
     }
 
-    /// The options of a new database for the records.
     fn options_of_new(&self, unread: &mut Records) -> Result<CreateOptions> {
         let options = match self.scheme {
             Some(_) => self.options_asked_for(),
@@ -393,7 +392,7 @@ impl Dedup {
         let mut work = Work::begin(self, &records)?;
         let made = self.make_results(&mut work, &mut records, &mut observe);
         if made.is_err() {
-            Work::remove_if_empty(self);
+            work.remove_if_empty();
         }
         let known = made?;
         // Before anything is stored in the database that was named. What is stored there is removed from what comes
@@ -442,7 +441,6 @@ impl Dedup {
         Ok(known)
     }
 
-    /// Makes all results in the folder of the work.
     fn write(
         &self,
         work: &mut Work,
@@ -480,7 +478,6 @@ impl Dedup {
         work.has_made_results(self)
     }
 
-    /// Makes the report, if one is wanted, in the folder of the work.
     fn make_report(&self, work: &Work, records: &StoredRecords, database: &Database) -> Result<()> {
         let Some((_, make)) = &self.report else {
             return Ok(());
@@ -625,7 +622,6 @@ fn go_on(outcome: &mut Result<()>, work: impl FnOnce() -> Result<()>) -> Control
     }
 }
 
-/// The inputs while their documents are stored.
 struct Reading<'r> {
     paths: Vec<PathBuf>,
     progress: Progress,
@@ -676,7 +672,6 @@ impl Reading<'_> {
     }
 }
 
-/// Removes the documents of some inputs.
 fn remove_inputs(database: &Database, inputs: &BTreeSet<usize>) -> Result<()> {
     let snapshot = database.snapshot()?;
     let mut txn = database.begin_write()?;
@@ -757,10 +752,7 @@ impl Dedup {
     ) -> Result<()> {
         self.ensure_answerable()?;
         let mut stored = self.open_inputs(&mut observe)?;
-        let mut kinds = Vec::new();
-        for index in 0..stored.paths().len() {
-            kinds.push(stored.kind_of(index)?);
-        }
+        let kinds = stored.kinds()?;
         let folder = tempfile::tempdir().map_err(cannot_write(&std::env::temp_dir()))?;
         let mut unread = self.unread(&stored)?;
         let options = self.options_of_new(&mut unread)?;
@@ -798,7 +790,6 @@ impl Dedup {
     }
 }
 
-/// The records of a cluster.
 fn group_of(
     cluster: &Cluster,
     stored: &StoredRecords,
@@ -836,76 +827,8 @@ fn grouped_record(
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
-    use std::io::Read as _;
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use flate2::Compression;
-    use flate2::read::MultiGzDecoder;
-    use flate2::write::GzEncoder;
-
     use super::*;
     use crate::database::{Near, Survivor};
-
-    /// A run that was stopped behind the last record of a packed file went on with the next file. If no record had
-    /// survived, the file was left without a byte, and no program could unpack it.
-    #[test]
-    fn stopped_anywhere_it_leaves_packed_files_that_can_be_unpacked() -> Result<()> {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut inputs = Vec::new();
-        for (name, text) in [("a", "no record\n"), ("b", "no record either\n")] {
-            let path = folder.path().join(format!("{name}.jsonl.gz"));
-            let file = File::create(&path).map_err(Error::io(&path))?;
-            let mut packer = GzEncoder::new(file, Compression::fast());
-            let written = packer.write_all(text.as_bytes());
-            written
-                .and_then(|()| packer.finish())
-                .map_err(Error::io(&path))?;
-            inputs.push(path);
-        }
-        for (name, most_stops) in [("one.jsonl.gz", 10), ("several/", 10)] {
-            for stop_at in 0..most_stops {
-                let output = folder.path().join(format!("{stop_at}-{name}"));
-                let dedup = Dedup::new(&inputs, &output).drop_unjudged(true);
-                let stops = Arc::new(AtomicBool::new(false));
-                let is_to_stop = stops.clone();
-                let mut writings = 0;
-                let stopped = dedup
-                    .clone()
-                    .stop_when(move || is_to_stop.load(Ordering::Relaxed))
-                    .run(|event| {
-                        if let DedupEvent::Progress {
-                            step: DedupStep::Writing,
-                            ..
-                        } = event
-                        {
-                            stops.store(writings == stop_at, Ordering::Relaxed);
-                            writings += 1;
-                        }
-                    });
-                match stopped {
-                    Err(Error::Interrupted) => drop(dedup.run(|_| {})?),
-                    stopped => drop(stopped?),
-                }
-                let mut packed = vec![output.clone()];
-                if output.is_dir() {
-                    packed = inputs
-                        .iter()
-                        .map(|it| output.join(it.file_name().expect("a name")))
-                        .collect();
-                }
-                for path in packed {
-                    let file = File::open(&path).map_err(Error::io(&path))?;
-                    let mut unpacked = Vec::new();
-                    let bytes = file.metadata().map_err(Error::io(&path))?.len();
-                    assert!(bytes > 0, "{path:?}: {stop_at}");
-                    let read = MultiGzDecoder::new(file).read_to_end(&mut unpacked);
-                    assert!(read.is_ok_and(|bytes| bytes == 0), "{path:?}: {stop_at}");
-                }
-            }
-        }
-        Ok(())
-    }
 
     /// The command was the debug output of the settings. So a release with another field could not go on with what one
     /// without it had begun.

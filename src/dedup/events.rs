@@ -61,7 +61,6 @@ pub enum DedupEvent<'e> {
     },
 }
 
-/// Called with each event.
 pub(super) type Observe<'o> = &'o mut dyn FnMut(DedupEvent<'_>);
 
 /// The steps of a cleaning.
@@ -161,7 +160,6 @@ impl DedupEvent<'_> {
 #[derive(Debug)]
 pub struct Removals<'r> {
     pub(super) inputs: &'r [PathBuf],
-    /// How the inputs are read.
     pub(super) options: &'r ReadOptions,
     pub(super) rule: Fingerprinting,
     pub(super) stop: &'r Stop,
@@ -169,7 +167,6 @@ pub struct Removals<'r> {
     pub(super) totals: &'r DedupTotals,
 }
 
-/// Makes a report.
 pub(super) type Report = SharedFn<dyn Fn(&Removals<'_>) -> Result<Vec<u8>> + Send + Sync>;
 
 impl Removals<'_> {

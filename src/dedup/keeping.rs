@@ -18,7 +18,6 @@ use crate::source::{Numbers, Source};
 /// The documents that are committed together.
 const TOGETHER: usize = 10_000;
 
-/// Refuses inputs that were cleaned against the database before.
 pub(super) fn ensure_new(known: &Database, records: &mut StoredRecords) -> Result<()> {
     let snapshot = known.snapshot()?;
     for (index, name) in records.names().iter().enumerate() {

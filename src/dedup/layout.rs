@@ -21,7 +21,6 @@ pub(super) struct Layout {
     kinds: Vec<(InputFormat, Packing)>,
 }
 
-/// A file of the output.
 pub(super) struct OutputFile {
     /// Its path in the folder of the work.
     pub(super) path: PathBuf,
@@ -36,10 +35,7 @@ pub(super) struct OutputFile {
 impl Layout {
     pub(super) fn new(dedup: &Dedup, records: &mut StoredRecords) -> Result<Self> {
         let paths = records.paths().to_vec();
-        let mut kinds = Vec::with_capacity(paths.len());
-        for index in 0..paths.len() {
-            kinds.push(records.kind_of(index)?);
-        }
+        let kinds = records.kinds()?;
         let mut directories = dedup.inputs.clone();
         directories.retain(|path| dedup.options.place_of(path).is_dir());
         let is_tree = dedup.output.is_dir()
@@ -70,7 +66,6 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Refuses inputs whose records have no place for fields.
     fn ensure_fields(&self) -> Result<()> {
         for (path, (format, packing)) in self.paths.iter().zip(&self.kinds) {
             if *format != InputFormat::Jsonl && !packing.is_of_rows() {
@@ -134,7 +129,6 @@ impl Layout {
         Ok(files)
     }
 
-    /// One file for all inputs.
     fn one_file(&self, dedup: &Dedup) -> Result<Vec<OutputFile>> {
         let Some(&(format, first)) = self.kinds.first() else {
             return Ok(Vec::new());

@@ -23,7 +23,6 @@
 mod annotation;
 mod audit;
 mod audit_report;
-mod balance;
 mod claims;
 mod dedup;
 mod events;

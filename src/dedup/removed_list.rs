@@ -113,11 +113,9 @@ impl Iterator for RemovedRecords {
     }
 }
 
-/// Removed records in memory.
 #[derive(Default)]
 pub(super) struct RemovedRows {
     pub(super) rows: Vec<RemovedRow>,
-    /// The keys of all rows.
     keys: Vec<u8>,
 }
 
@@ -161,12 +159,10 @@ impl RemovedRows {
         Some(start..self.keys.len())
     }
 
-    /// The key of a removed record, if it has one.
     pub(super) fn key(&self, row: &RemovedRow) -> Option<&[u8]> {
         Some(&self.keys[row.key.clone()?])
     }
 
-    /// The key of its survivor, if that has one.
     pub(super) fn survivor_key(&self, row: &RemovedRow) -> Option<&[u8]> {
         Some(&self.keys[row.survivor_key.clone()?])
     }
@@ -228,7 +224,6 @@ fn add_bytes(object: &mut Map<String, Value>, field: &str, name: &[u8]) {
     };
 }
 
-/// Reads a line of a list.
 pub(super) fn parse(line: &[u8]) -> Result<RemovedRecord, String> {
     let object: Map<String, Value> = serde_json::from_slice(line).map_err(|error| {
         format!(

@@ -133,7 +133,6 @@ fn add_short(verdicts: &mut RemovedRows, database: &Database) -> Result<u64> {
     Ok((verdicts.rows.len() - before) as u64)
 }
 
-/// The line of a removed record.
 fn line_of(row: &RemovedRow, verdicts: &RemovedRows, layout: &Layout) -> Value {
     let mut told = verdicts.told(row, |id| {
         let (path, _) = layout.place_of(id);
@@ -145,7 +144,6 @@ fn line_of(row: &RemovedRow, verdicts: &RemovedRows, layout: &Layout) -> Value {
     told.to_json([unit, survivor_unit])
 }
 
-/// A record whose text is too short to judge.
 pub(super) struct ShortRecord {
     /// The hash of its text.
     pub(super) text: u128,
@@ -218,7 +216,6 @@ impl Unjudged {
         written.map_err(cannot_write(&self.path))
     }
 
-    /// All of them, in order.
     fn all(&self) -> Result<Vec<RecordId>> {
         let bytes = match fs::read(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -232,7 +229,6 @@ impl Unjudged {
     }
 }
 
-/// The places of the removed records.
 pub(super) fn removed(work: &Work) -> Result<InOrder<()>> {
     InOrder::open(work.path(IDS), |_| Ok(()))
 }

@@ -57,7 +57,6 @@ pub(super) struct State {
     made: Vec<(String, u64)>,
 }
 
-/// The version of the folder.
 const VERSION: u32 = 4;
 
 impl Work {
@@ -87,13 +86,8 @@ impl Work {
                 return Ok(work);
             }
             // A command that was wrong, and now is right.
-            Found::State(state) if no_record_was_stored(&folder) => {
-                let work = Self {
-                    folder: folder.clone(),
-                    state: *state,
-                    _lock: lock,
-                };
-                work.remove().map_err(cannot_write(&folder))?;
+            Found::State(_) if no_record_was_stored(&folder) => {
+                remove_work(&folder).map_err(cannot_write(&folder))?;
             }
             // Where folders cannot be locked.
             Found::State(_) | Found::Foreign if lock.is_none() && is_at_work(&folder) => {
@@ -107,14 +101,13 @@ impl Work {
                 ));
             }
             // A run was stopped when it had made no more than its folder, or when it had removed all but that.
-            Found::Nothing if holds_only_beginnings(&folder) => {
-                remove_beginnings(&folder).map_err(cannot_make(&folder))?;
+            Found::Nothing => {
+                let is_removed = remove_beginnings(&folder).map_err(cannot_make(&folder))?;
+                if !is_removed && folder.exists() {
+                    let reason = "something else is in the place of the folder for the work";
+                    return Err(Error::output(&folder, reason));
+                }
             }
-            Found::Nothing if folder.exists() => {
-                let reason = "something else is in the place of the folder for the work";
-                return Err(Error::output(&folder, reason));
-            }
-            Found::Nothing => {}
         }
         ensure_places(dedup)?;
         make_directory(&folder).map_err(cannot_make(&folder))?;
@@ -135,7 +128,6 @@ impl Work {
         Ok(work)
     }
 
-    /// Refuses inputs that were changed since the run began.
     pub(super) fn ensure_unchanged(&self, records: &StoredRecords) -> Result<()> {
         let path = self.path(STAMPS);
         let before = fs::read(&path).map_err(Error::io(&path))?;
@@ -157,7 +149,6 @@ impl Work {
         ))
     }
 
-    /// Keeps the state.
     pub(super) fn save(&self) -> Result<()> {
         let path = self.path(STATE);
         let state = serde_json::to_vec(&self.state).map_err(cannot_write(&path))?;
@@ -166,12 +157,10 @@ impl Work {
         replace(&path, &state).map_err(|error| as_output(&path, error))
     }
 
-    /// The place of a file in the folder.
     pub(super) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// The database of the records of this run.
     pub(super) fn open_or_create_records(
         &self,
         dedup: &Dedup,
@@ -192,7 +181,6 @@ impl Work {
         Database::open(self.path(RECORDS), &OpenOptions::new())
     }
 
-    /// Notes that all results are made.
     pub(super) fn has_made_results(&mut self, dedup: &Dedup) -> Result<()> {
         self.state.made.clear();
         for (name, _) in dedup.results() {
@@ -233,7 +221,6 @@ impl Work {
         removed.map_err(cannot_write(&output))
     }
 
-    /// Brings the results into their places.
     pub(super) fn deliver(&self, dedup: &Dedup) -> Result<()> {
         for (name, place) in dedup.results() {
             let made = self.path(name);
@@ -250,7 +237,6 @@ impl Work {
         Ok(())
     }
 
-    /// Refuses a result that was changed since it was made.
     fn ensure_whole(&self, made: &Path, bytes: u64) -> Result<()> {
         let found = bytes_of(made).map_err(cannot_write(made))?;
         if found == bytes {
@@ -283,23 +269,15 @@ impl Work {
     }
 
     /// Removes the folder, if nothing of the run is in it that would be lost.
-    pub(super) fn remove_if_empty(dedup: &Dedup) {
-        let folder = Self::folder_of(&dedup.output);
-        if let Ok(Found::State(state)) = state_of(&folder)
-            && no_record_was_stored(&folder)
-        {
-            let work = Self {
-                folder,
-                state: *state,
-                _lock: None,
-            };
-            _ = work.remove();
+    pub(super) fn remove_if_empty(&self) {
+        if no_record_was_stored(&self.folder) {
+            _ = remove_work(&self.folder);
         }
     }
 
     /// Removes the folder.
     pub(super) fn end(self) -> Result<DedupTotals> {
-        self.remove().map_err(|source| {
+        remove_work(&self.folder).map_err(|source| {
             let reason = format!(
                 "cannot be removed: {source}; all results are in their places, so it can be deleted"
             );
@@ -307,27 +285,27 @@ impl Work {
         })?;
         Ok(self.state.decided.unwrap_or_default())
     }
+}
 
-    /// Removes the folder, so that what a stop in between leaves is known: the state and the stamps, or no more than a
-    /// beginning.
-    fn remove(&self) -> io::Result<()> {
-        for entry in fs::read_dir(&self.folder)? {
-            let entry = entry?;
-            if entry.file_name() == STATE || entry.file_name() == STAMPS {
-                continue;
-            }
-            if entry.file_type()?.is_dir() {
-                remove_directory(&entry.path())?;
-            } else {
-                remove(&entry.path())?;
-            }
+/// Removes the folder, so that what a stop in between leaves is known: the state and the stamps, or no more than a
+/// beginning.
+fn remove_work(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name() == STATE || entry.file_name() == STAMPS {
+            continue;
         }
-        sync_directory(&self.folder)?;
-        remove(&self.path(STATE))?;
-        // Nothing is left to go on with from here on, so this may fail.
-        _ = sync_directory(&self.folder);
-        remove_directory(&self.folder)
+        if entry.file_type()?.is_dir() {
+            remove_directory(&entry.path())?;
+        } else {
+            remove(&entry.path())?;
+        }
     }
+    sync_directory(folder)?;
+    remove(&folder.join(STATE))?;
+    // Nothing is left to go on with from here on, so this may fail.
+    _ = sync_directory(folder);
+    remove_directory(folder)
 }
 
 /// The bytes of a file, or of all files in a directory and those below, each with one more for itself.
@@ -342,7 +320,6 @@ fn bytes_of(path: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// Names in the folder.
 pub(super) const OUTPUT: &str = "output";
 pub(super) const REMOVED: &str = "removed.jsonl";
 const RECORDS: &str = "records.simdb";
@@ -351,20 +328,20 @@ const STATE: &str = "state.json";
 const NEW_STATE: &str = "state.json.new";
 const STAMPS: &str = "inputs.stamps";
 
-/// Writes a file of the folder.
-pub(super) fn write_durably(
+/// Returns what `write` returns.
+pub(super) fn write_durably<T>(
     path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
-) -> Result<()> {
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<T>,
+) -> Result<T> {
     let written = create(path).and_then(|file| {
         let mut out = BufWriter::with_capacity(256 << 10, file);
-        write(&mut out)?;
-        sync_file(&out.into_inner()?)
+        let written = write(&mut out)?;
+        sync_file(&out.into_inner()?)?;
+        Ok(written)
     });
     written.map_err(cannot_write(path))
 }
 
-/// What is found of a state.
 enum Found {
     /// None, or no folder.
     Nothing,
@@ -373,7 +350,6 @@ enum Found {
     State(Box<State>),
 }
 
-/// The state in a folder.
 fn state_of(folder: &Path) -> io::Result<Found> {
     let bytes = match fs::read(folder.join(STATE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
@@ -404,29 +380,25 @@ fn stamps_of(records: &StoredRecords) -> Result<Vec<[u8; STAMP_BYTES]>> {
     Ok(stamps)
 }
 
-/// Whether a folder has nothing but what a run makes before it has a state, so no work.
-fn holds_only_beginnings(folder: &Path) -> bool {
+/// Removes a folder if it has nothing but what a run makes before it has a state, so no work. Whether it was so.
+fn remove_beginnings(folder: &Path) -> io::Result<bool> {
     let Ok(entries) = fs::read_dir(folder) else {
-        return false;
+        return Ok(false);
     };
+    let mut beginnings = Vec::new();
     for entry in entries {
-        let Ok(entry) = entry else { return false };
-        if entry.file_name() != STAMPS && entry.file_name() != NEW_STATE {
-            return false;
+        match entry {
+            Ok(entry) if entry.file_name() == STAMPS || entry.file_name() == NEW_STATE => {
+                beginnings.push(entry.path());
+            }
+            _ => return Ok(false),
         }
     }
-    true
-}
-
-/// Removes a folder that has no work.
-fn remove_beginnings(folder: &Path) -> io::Result<()> {
-    for name in [STAMPS, NEW_STATE] {
-        match remove(&folder.join(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+    for path in beginnings {
+        remove(&path)?;
     }
-    fs::remove_dir(folder)
+    fs::remove_dir(folder)?;
+    Ok(true)
 }
 
 /// Locks a folder for one run, as long as what is returned lives. `None` if there is no folder, or the system locks
@@ -467,7 +439,6 @@ impl Drop for FolderLock {
 
 const AT_WORK: &str = "another run is at work in it";
 
-/// Whether another process has the records of the work open.
 fn is_at_work(folder: &Path) -> bool {
     let opened = Database::open(folder.join(RECORDS), &OpenOptions::new());
     matches!(opened, Err(Error::Busy { .. }))
@@ -597,7 +568,6 @@ fn place_of(path: &Path) -> Option<PathBuf> {
     None
 }
 
-/// Brings a file or a directory into its place.
 fn deliver_one(from: &Path, to: &Path) -> Result<()> {
     // A copy to another disk may have been whole when the run was stopped.
     if are_same_bytes(from, to) {
@@ -612,7 +582,6 @@ fn deliver_one(from: &Path, to: &Path) -> Result<()> {
     }
 }
 
-/// Refuses to write over something.
 fn ensure_absent(path: &Path) -> Result<()> {
     // With a slash at its end, a link would be followed.
     let path: PathBuf = path.components().collect();
@@ -716,7 +685,6 @@ impl<T> InOrder<T> {
     }
 }
 
-/// The same error as an output that cannot be written.
 fn as_output(path: &Path, error: Error) -> Error {
     match error {
         Error::Io { source, .. } => cannot_write(path)(source),

@@ -42,7 +42,6 @@ const BETWEEN_SAVES: Duration = if cfg!(test) {
 /// How far the survivors are copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Written {
-    /// The input that is being copied.
     input: usize,
     /// The place up to which it is copied.
     place: Place,
@@ -52,7 +51,6 @@ pub(super) struct Written {
     is_in_line: bool,
 }
 
-/// Copies the records that survive.
 pub(super) fn write(
     work: &mut Work,
     layout: &Layout,
@@ -128,7 +126,6 @@ struct Survivors<'s> {
     sources: Vec<Option<Source>>,
 }
 
-/// What becomes of a record.
 enum Fate {
     LeftOut,
     Copied,
@@ -145,7 +142,6 @@ struct Writing<'w> {
 }
 
 impl Writing<'_> {
-    /// Copies an input that is one record.
     fn copy_file(&mut self, file: &OutputFile, survivors: &mut Survivors<'_>) -> Result<()> {
         let index = file.inputs.start;
         let is_copied = matches!(survivors.fate(index, 1)?, Fate::Copied);
@@ -202,7 +198,6 @@ impl Writing<'_> {
         self.end_file(file)
     }
 
-    /// Copies the records of some inputs into one file.
     fn copy_records(
         &mut self,
         file: &OutputFile,
@@ -245,7 +240,6 @@ impl Writing<'_> {
         self.save_now_and_then(None)
     }
 
-    /// Packs pieces on all cores, and writes them in order.
     fn write_pieces(
         &mut self,
         file: &OutputFile,
@@ -308,7 +302,6 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// Makes what was written below `top` durable.
     fn sync(&mut self, out: Option<&File>, top: &Path) -> io::Result<()> {
         if let Some(out) = out {
             sync_file(out)?;
@@ -445,9 +438,7 @@ impl Survivors<'_> {
         // Whoever takes the pieces has failed, and says why.
         if sent.is_closed { Ok(false) } else { copied }
     }
-}
 
-impl Survivors<'_> {
     /// Copies the next record, which is an object on a line, with what is said of it.
     fn copy_annotated(
         &self,
@@ -517,7 +508,6 @@ impl Write for Unjudged<'_> {
     }
 }
 
-/// What is sent in pieces.
 struct Sent {
     sender: SyncSender<Piece>,
     piece: Vec<u8>,
@@ -652,7 +642,6 @@ fn open_behind(path: &Path, length: u64) -> io::Result<File> {
     Ok(file)
 }
 
-/// Some of what is copied.
 struct Piece {
     bytes: Vec<u8>,
     content: Content,
@@ -660,7 +649,6 @@ struct Piece {
     behind: Option<Written>,
 }
 
-/// What is in a piece.
 enum Content {
     /// Records, and where they end in it if each is packed on its own.
     Records(Vec<usize>),
@@ -668,7 +656,6 @@ enum Content {
     OfRecord { is_last: bool },
 }
 
-/// Packs pieces.
 struct Packer {
     packing: Packing,
     /// The long record that is being packed.
@@ -732,7 +719,6 @@ fn packed(bytes: Vec<u8>, ends: &[usize], packing: Packing) -> io::Result<Vec<u8
     Ok(packed)
 }
 
-/// A file that holds nothing.
 fn empty_file(packing: Packing) -> io::Result<Vec<u8>> {
     let mut packed = Vec::new();
     pack(&[], packing, &mut packed)?;
@@ -775,7 +761,6 @@ impl Part {
         }
     }
 
-    /// Takes what is packed so far.
     fn take(&mut self) -> Vec<u8> {
         mem::take(match self {
             Self::Plain(packed) => packed,
@@ -791,5 +776,77 @@ impl Part {
             Self::Gzip(encoder) => encoder.finish(),
             Self::Zstd(encoder) => encoder.finish(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use flate2::read::MultiGzDecoder;
+
+    use super::*;
+    use crate::dedup::Dedup;
+
+    /// A run that was stopped behind the last record of a packed file went on with the next file. If no record had
+    /// survived, the file was left without a byte, and no program could unpack it.
+    #[test]
+    fn stopped_anywhere_it_leaves_packed_files_that_can_be_unpacked() -> Result<()> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut inputs = Vec::new();
+        for (name, text) in [("a", "no record\n"), ("b", "no record either\n")] {
+            let path = folder.path().join(format!("{name}.jsonl.gz"));
+            let file = File::create(&path).map_err(Error::io(&path))?;
+            let mut packer = GzEncoder::new(file, Compression::fast());
+            let written = packer.write_all(text.as_bytes());
+            written
+                .and_then(|()| packer.finish())
+                .map_err(Error::io(&path))?;
+            inputs.push(path);
+        }
+        for (name, most_stops) in [("one.jsonl.gz", 10), ("several/", 10)] {
+            for stop_at in 0..most_stops {
+                let output = folder.path().join(format!("{stop_at}-{name}"));
+                let dedup = Dedup::new(&inputs, &output).drop_unjudged(true);
+                let stops = Arc::new(AtomicBool::new(false));
+                let is_to_stop = stops.clone();
+                let mut writings = 0;
+                let stopped = dedup
+                    .clone()
+                    .stop_when(move || is_to_stop.load(Ordering::Relaxed))
+                    .run(|event| {
+                        if let DedupEvent::Progress {
+                            step: DedupStep::Writing,
+                            ..
+                        } = event
+                        {
+                            stops.store(writings == stop_at, Ordering::Relaxed);
+                            writings += 1;
+                        }
+                    });
+                match stopped {
+                    Err(Error::Interrupted) => drop(dedup.run(|_| {})?),
+                    stopped => drop(stopped?),
+                }
+                let mut packed = vec![output.clone()];
+                if output.is_dir() {
+                    packed = inputs
+                        .iter()
+                        .map(|it| output.join(it.file_name().expect("a name")))
+                        .collect();
+                }
+                for path in packed {
+                    let file = File::open(&path).map_err(Error::io(&path))?;
+                    let mut unpacked = Vec::new();
+                    let bytes = file.metadata().map_err(Error::io(&path))?.len();
+                    assert!(bytes > 0, "{path:?}: {stop_at}");
+                    let read = MultiGzDecoder::new(file).read_to_end(&mut unpacked);
+                    assert!(read.is_ok_and(|bytes| bytes == 0), "{path:?}: {stop_at}");
+                }
+            }
+        }
+        Ok(())
     }
 }

@@ -36,14 +36,12 @@ pub struct Corpus {
     by_key: HashMap<Vec<u8>, usize>,
     /// The distinct tokens. Their indexes stand for them.
     pub(super) words: Vec<String>,
-    /// The hash of each word.
     word_hashes: Vec<u64>,
     /// The time that it took to find the tokens of the pages (seconds, one core).
     pub(super) tokens_seconds: f64,
     repeated: usize,
 }
 
-/// A document.
 #[derive(Debug)]
 pub(super) struct Entry {
     /// The page as it came, which some methods read in their own way.
@@ -159,7 +157,6 @@ impl Corpus {
         count * (count - 1) / 2
     }
 
-    /// The index of the document with this key.
     pub(super) fn index(&self, key: &[u8]) -> Option<usize> {
         self.by_key.get(key).copied()
     }
@@ -197,7 +194,6 @@ impl Corpus {
         all
     }
 
-    /// The hash of a word.
     pub(super) fn word_hash(&self, word: u32) -> u64 {
         self.word_hashes[word as usize]
     }
@@ -236,7 +232,6 @@ impl Corpus {
     }
 }
 
-/// The distinct ones of some numbers, in order.
 pub(super) fn distinct(numbers: &[u32]) -> Vec<u32> {
     let mut distinct = numbers.to_vec();
     distinct.sort_unstable();

@@ -87,7 +87,6 @@ pub struct Labels {
     unjudged: usize,
 }
 
-/// A labelled pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Labelled {
     a: usize,
@@ -261,7 +260,6 @@ struct Columns {
 }
 
 impl Columns {
-    /// Finds them in the first line.
     fn find(first: &[&str]) -> Result<Self, String> {
         if let (Some(a), Some(b)) = (
             place(first, &["id_a", "key_a"]),
@@ -307,7 +305,6 @@ impl Columns {
     }
 }
 
-/// The column that has one of these names.
 fn place(header: &[&str], names: &[&str]) -> Option<usize> {
     header.iter().position(|field| names.contains(field))
 }

@@ -84,10 +84,9 @@ pub struct MethodName(Kind);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Exact,
-    /// The fingerprints of a text scheme, with sketches unless these have no size.
-    Scheme(Scheme, SketchSize),
-    /// The same with sketches, by the distance: only pairs count whose estimate is at least so many hundredths.
-    SchemeFrom(Scheme, SketchSize, u8),
+    /// The fingerprints of a text scheme, with sketches unless these have no size. With a least similarity in
+    /// hundredths, they are compared by the distance, and only pairs count whose sketches estimate that.
+    Scheme(Scheme, SketchSize, Option<u8>),
     MinwiseHash,
     BottomK,
     Supershingles,
@@ -107,7 +106,7 @@ impl MethodName {
         for &size in SketchSize::ALL {
             for &scheme in Scheme::ALL {
                 if Fingerprinter::new(scheme).is_ok() {
-                    all.push(Kind::Scheme(scheme, size));
+                    all.push(Kind::Scheme(scheme, size, None));
                 }
             }
         }
@@ -128,7 +127,7 @@ impl MethodName {
 
     /// The method by its distances, for the pairs that have this similarity or more, which is given as text.
     fn with_least(self, least: &str) -> Result<Self, String> {
-        let Kind::Scheme(scheme, size @ (SketchSize::Bytes16 | SketchSize::Bytes32)) = self.0
+        let Kind::Scheme(scheme, size @ (SketchSize::Bytes16 | SketchSize::Bytes32), None) = self.0
         else {
             return Err(format!(
                 "only a method with sketches takes a least similarity, such as minwise-1+sketch@0.7, and not {self}"
@@ -137,7 +136,7 @@ impl MethodName {
         let hundredths = least.parse().map_or(f64::NAN, |least: f64| least * 100.0);
         let rounded = hundredths.round();
         match (0.0..=100.0).contains(&rounded) && (hundredths - rounded).abs() < 1e-9 {
-            true => Ok(Self(Kind::SchemeFrom(scheme, size, rounded as u8))),
+            true => Ok(Self(Kind::Scheme(scheme, size, Some(rounded as u8)))),
             false => Err(format!(
                 "{least:?} is no similarity: it is a number from 0 to 1 with up to two decimals"
             )),
@@ -148,25 +147,23 @@ impl MethodName {
     pub(super) fn describe(self, corpus: &Corpus, settings: &Settings) -> Box<dyn Method> {
         match self.0 {
             Kind::Exact => Box::new(Exact::new(corpus)),
-            Kind::Scheme(scheme, size) => {
+            Kind::Scheme(scheme, size, hundredths) => {
                 let max_distance = match size {
-                    SketchSize::None => settings.max_distance,
-                    SketchSize::Bytes16 | SketchSize::Bytes32 => {
+                    SketchSize::Bytes16 | SketchSize::Bytes32 if hundredths.is_none() => {
                         // The distance at which docs/benchmarks.md finds nearly all pairs of 0.8 and above.
                         let of_scheme = if scheme.method() == "simhash" { 10 } else { 8 };
                         settings.candidate_distance.unwrap_or(of_scheme)
                     }
+                    _ => settings.max_distance,
                 };
-                let fingerprinter = fingerprinter(scheme, size);
-                Box::new(Fingerprints::new(corpus, fingerprinter, max_distance, None))
-            }
-            Kind::SchemeFrom(scheme, size, hundredths) => {
-                let fingerprinter = fingerprinter(scheme, size);
-                let least = Some(f64::from(hundredths) / 100.0);
+                let fingerprinter = Fingerprinter::new(scheme);
+                let fingerprinter = fingerprinter.expect("only text schemes are methods");
+                let fingerprinter = fingerprinter.with_sketch_size(size);
+                let least = hundredths.map(similarity);
                 Box::new(Fingerprints::new(
                     corpus,
                     fingerprinter,
-                    settings.max_distance,
+                    max_distance,
                     least,
                 ))
             }
@@ -183,9 +180,8 @@ impl MethodName {
     }
 }
 
-fn fingerprinter(scheme: Scheme, size: SketchSize) -> Fingerprinter {
-    let fingerprinter = Fingerprinter::new(scheme).expect("only text schemes are methods");
-    fingerprinter.with_sketch_size(size)
+fn similarity(hundredths: u8) -> f64 {
+    f64::from(hundredths) / 100.0
 }
 
 /// The name on the command line.
@@ -193,12 +189,14 @@ impl fmt::Display for MethodName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             Kind::Exact => "exact",
-            Kind::Scheme(scheme, SketchSize::None) => scheme.name(),
-            Kind::Scheme(scheme, SketchSize::Bytes16) => return write!(f, "{scheme}+sketch"),
-            Kind::Scheme(scheme, SketchSize::Bytes32) => return write!(f, "{scheme}+sketch32"),
-            Kind::SchemeFrom(scheme, size, hundredths) => {
-                let least = f64::from(hundredths) / 100.0;
-                return write!(f, "{}@{least}", Self(Kind::Scheme(scheme, size)));
+            Kind::Scheme(scheme, size, Some(hundredths)) => {
+                let method = Self(Kind::Scheme(scheme, size, None));
+                return write!(f, "{method}@{}", similarity(hundredths));
+            }
+            Kind::Scheme(scheme, SketchSize::None, None) => scheme.name(),
+            Kind::Scheme(scheme, SketchSize::Bytes16, None) => return write!(f, "{scheme}+sketch"),
+            Kind::Scheme(scheme, SketchSize::Bytes32, None) => {
+                return write!(f, "{scheme}+sketch32");
             }
             Kind::MinwiseHash => "minwise-hash",
             Kind::BottomK => "bottom-k",
@@ -234,7 +232,6 @@ impl FromStr for MethodName {
 
 /// A method that has described each document of a corpus in some bytes. It scores pairs by their descriptions.
 pub(super) trait Method: Sync {
-    /// The thresholds at which it is measured.
     fn scale(&self) -> Scale;
 
     /// Whether it has started from the tokens that the corpus has. Their time is then part of its own.
@@ -242,7 +239,6 @@ pub(super) trait Method: Sync {
         true
     }
 
-    /// The bytes of all descriptions.
     fn bytes(&self) -> usize;
 
     /// The score of two documents, higher if they are more alike. `None` if the method does not match them at

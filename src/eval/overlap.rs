@@ -54,7 +54,7 @@ pub(super) fn jaccard_pairs(sets: &[Vec<u64>], least: f64) -> Vec<Scored> {
 }
 
 /// The Jaccard similarity of two sorted sets. That of two empty sets is 0.
-pub(super) fn jaccard<T: Ord>(a: &[T], b: &[T]) -> f64 {
+pub(super) fn jaccard(a: &[u64], b: &[u64]) -> f64 {
     let both = common(a, b);
     let either = a.len() + b.len() - both;
     if either == 0 {
@@ -64,8 +64,7 @@ pub(super) fn jaccard<T: Ord>(a: &[T], b: &[T]) -> f64 {
     }
 }
 
-/// The number of elements that two sorted sets have in common.
-fn common<T: Ord>(a: &[T], b: &[T]) -> usize {
+fn common(a: &[u64], b: &[u64]) -> usize {
     let mut i = 0;
     let mut j = 0;
     let mut both = 0;

@@ -123,7 +123,6 @@ fn has_verdicts(curves: &[Curve]) -> bool {
     points.any(|point| point.verdicts.is_some())
 }
 
-/// The largest distance that is drawn.
 fn last_distance(curves: &[Curve]) -> f64 {
     let points = curves.iter().flat_map(|curve| &curve.points);
     points.map(|point| point.threshold).fold(1.0, f64::max)
@@ -212,7 +211,6 @@ fn false_rate_over_distance(area: &Area<'_>, curves: &[Curve]) -> Result<Lines> 
     }))
 }
 
-/// The names of the curves, to the right of the chart.
 fn draw_legend(area: &Area<'_>, curves: &[Curve]) -> Result<()> {
     for (index, curve) in curves.iter().enumerate() {
         let look = Look::new(index);
@@ -246,7 +244,6 @@ impl Look {
         }
     }
 
-    /// Draws a line with its points.
     fn draw(self, area: &Area<'_>, mut line: Vec<Pixel>) -> Result<()> {
         line.dedup();
         let style = self.color.stroke_width(2);
@@ -285,7 +282,6 @@ fn by_people(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Lines> {
     }))
 }
 
-/// The same.
 fn by_bands(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Lines> {
     let mut points = curves.iter().flat_map(|curve| &curve.points);
     if points.all(|point| point.recall_from_80().is_none()) {

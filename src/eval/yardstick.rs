@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::corpus::Corpus;
 use super::curve::{Band, Curve, EstimateError, Point, Verdicts};
 use super::labels::Labels;
-use super::method::{Method, MethodName, Scale, Settings};
+use super::method::{Method, MethodName, Settings};
 use super::overlap::jaccard_pairs;
 use crate::parallel;
 
@@ -133,7 +133,7 @@ impl<'c> Yardstick<'c> {
         let begin = Instant::now();
         let (matched, cores) = self.matched(method.as_ref(), &scores);
         let comparing = begin.elapsed().as_secs_f64() * cores as f64;
-        let points = self.points(method.as_ref(), &scale, &matched);
+        let points = self.points(method.as_ref(), &scores, &matched);
         let estimates = self.computed.iter().filter_map(|&(a, b, similarity)| {
             let estimate = method.estimate(a, b)?;
             Some((estimate, similarity))
@@ -189,25 +189,24 @@ impl<'c> Yardstick<'c> {
         (all, parallel::cores().min(parts))
     }
 
-    fn points(&self, method: &dyn Method, scale: &Scale, matched: &[u64]) -> Vec<Point> {
-        let scores = scale.scores();
+    fn points(&self, method: &dyn Method, scores: &[f64], matched: &[u64]) -> Vec<Point> {
         let steps = scores.len();
         // For each threshold, the pairs that match there and at no stricter one.
         let mut bands = vec![[0; 4]; steps];
         let mut related = vec![0; steps];
         let mut verdicts = vec![[0; 2]; steps];
         for &(a, b, band) in &self.banded {
-            if let Some(step) = step_of(&scores, method.score(a, b)) {
+            if let Some(step) = step_of(scores, method.score(a, b)) {
                 bands[step][band] += 1;
             }
         }
         for &(a, b) in &self.related {
-            if let Some(step) = step_of(&scores, method.score(a, b)) {
+            if let Some(step) = step_of(scores, method.score(a, b)) {
                 related[step] += 1;
             }
         }
         for &(a, b, same) in &self.judged {
-            if let Some(step) = step_of(&scores, method.score(a, b)) {
+            if let Some(step) = step_of(scores, method.score(a, b)) {
                 verdicts[step][usize::from(same)] += 1;
             }
         }

@@ -70,7 +70,7 @@ pub(super) fn decoded(
     }
     let named = match inside {
         // What a server says of all pages, and their author of this one, are not the same.
-        Some(UTF_8) if utf_8.is_clean(1) => [inside, said],
+        Some(encoding) if encoding == UTF_8 && utf_8.is_clean(1) => [inside, said],
         Some(encoding) if said.is_some_and(is_western) && is_of_letters(bytes, encoding) => {
             [inside, said]
         }
@@ -442,7 +442,6 @@ impl Decoded {
             is_whole: true,
             ..Self::default()
         };
-        let mut continued = 0;
         for (valid, error) in chunks_of_utf_8(bytes) {
             let behind_first = valid.bytes().filter(|byte| byte & 0xc0 == 0x80).count();
             decoded.others += valid.bytes().filter(|byte| *byte >= 0xc0).count();

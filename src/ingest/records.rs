@@ -724,12 +724,16 @@ impl StoredRecords {
         progress
     }
 
-    /// How an input is cut into records, and how it is packed.
-    pub(crate) fn kind_of(&mut self, index: usize) -> Result<(InputFormat, Packing)> {
-        Ok(match self.records.open_input(index, None)? {
-            Some(input) => input.kind(),
-            None => Default::default(),
-        })
+    /// How each input is cut into records, and how it is packed.
+    pub(crate) fn kinds(&mut self) -> Result<Vec<(InputFormat, Packing)>> {
+        let mut kinds = Vec::with_capacity(self.paths().len());
+        for index in 0..self.paths().len() {
+            kinds.push(match self.records.open_input(index, None)? {
+                Some(input) => input.kind(),
+                None => Default::default(),
+            });
+        }
+        Ok(kinds)
     }
 
     /// Opens an input at a place between two records.

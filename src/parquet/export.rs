@@ -3,16 +3,14 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use arrow_array::ArrayRef;
 use arrow_array::builder::{
     BinaryBuilder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
 };
-use arrow_schema::Field;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
-use super::output::{Output, column};
+use super::output::{Column, Output, column};
 use super::schema::{
     FINGERPRINT, Header, ID, KEY, PAYLOAD, RANKS, REPEATS, SCOPE, SEEN, SEEN_SECONDS, SHINGLES,
     SKETCH,
@@ -172,8 +170,7 @@ impl<'s> Export<'s> {
         progress: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<Written> {
         let mut columns = Columns::new(shape);
-        let (fields, _) = columns.take();
-        let mut output = Output::create(path, self.replace, fields, properties(header))?;
+        let mut output = Output::create(path, self.replace, columns.take(), properties(header))?;
         let mut documents = 0u64;
         let mut left_out = 0;
         for document in self.snapshot.documents() {
@@ -186,13 +183,11 @@ impl<'s> Export<'s> {
             documents += 1;
             left_out += u64::from(!self.payloads && !document.payload().is_empty());
             if columns.are_full() {
-                let (_, full) = columns.take();
-                output.write(full)?;
+                output.write(columns.take())?;
                 progress(documents)?;
             }
         }
-        let (_, last) = columns.take();
-        output.write(last)?;
+        output.write(columns.take())?;
         let bytes = output.keep()?;
         Ok(Written::Whole(Exported {
             documents,
@@ -202,7 +197,6 @@ impl<'s> Export<'s> {
     }
 }
 
-/// How the writing of a file ended.
 enum Written {
     Whole(Exported),
     /// A document needs columns that the file does not have.
@@ -218,13 +212,11 @@ struct Shape {
     ranks: usize,
     /// Whether some time does not fit into microseconds.
     far_times: bool,
-    /// Whether some document was seen again.
     repeats: bool,
     sketches: bool,
     payloads: bool,
 }
 
-/// The microseconds of a time, if they fit.
 fn micros(seconds: i64) -> Option<i64> {
     seconds.checked_mul(1_000_000)
 }
@@ -242,7 +234,6 @@ impl Shape {
     }
 }
 
-/// Documents that are written together.
 #[derive(Default)]
 struct Columns {
     shape: Shape,
@@ -279,7 +270,6 @@ impl Columns {
         self.rows >= TOGETHER || self.bytes >= BYTES_TOGETHER
     }
 
-    /// Adds a document, for which the shape has room.
     fn push(&mut self, id: i64, document: &Document) {
         self.id.append_value(id);
         match std::str::from_utf8(document.key()) {
@@ -310,8 +300,8 @@ impl Columns {
         self.rows += 1;
     }
 
-    /// The columns in their order, with their names and types. No documents are left.
-    fn take(&mut self) -> (Vec<Field>, Vec<ArrayRef>) {
+    /// The columns in their order. No documents are left.
+    fn take(&mut self) -> Vec<Column> {
         self.rows = 0;
         self.bytes = 0;
         let key = match self.shape.binary_keys {
@@ -345,11 +335,10 @@ impl Columns {
         if self.shape.payloads {
             columns.push(column(PAYLOAD, false, self.payload.finish()));
         }
-        columns.into_iter().unzip()
+        columns
     }
 }
 
-/// How the columns are written.
 fn properties(header: &Header) -> WriterProperties {
     let by_id = SortingColumn {
         column_idx: 0,

@@ -8,7 +8,7 @@ use parquet::arrow::ProjectionMask;
 
 use super::inputs::{
     Batches, Kind, bytes, ensure_types, files_of, fingerprint, names_of, number, open, refused,
-    rows_together, seconds,
+    seconds,
 };
 use super::schema::{
     FINGERPRINT, Header, KEY, PAYLOAD, RANKS, REPEATS, SCOPE, SEEN, SEEN_SECONDS, SHINGLES, SKETCH,
@@ -244,7 +244,6 @@ impl std::fmt::Debug for ImportedDocuments {
     }
 }
 
-/// A file that is being read.
 struct Reading {
     file: ImportFile,
     batches: Batches,
@@ -256,12 +255,9 @@ struct Reading {
 impl Reading {
     fn open(file: ImportFile) -> Result<Self> {
         let builder = open(&file.path)?;
-        let mask = ProjectionMask::columns(builder.parquet_schema(), COLUMNS.map(|(name, _)| name));
-        let together = rows_together(builder.metadata(), TOGETHER);
-        let batches = Batches::new(
-            &file.path,
-            builder.with_batch_size(together).with_projection(mask),
-        )?;
+        let columns =
+            ProjectionMask::columns(builder.parquet_schema(), COLUMNS.map(|(name, _)| name));
+        let batches = Batches::new(&file.path, builder, columns, TOGETHER)?;
         Ok(Self {
             file,
             batches,

@@ -15,6 +15,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array as _, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
@@ -226,7 +227,6 @@ fn with_texts_as_bytes(metadata: &ParquetMetaData) -> Result<ParquetMetaData, Pa
     Ok(ParquetMetaData::new(of_file, groups))
 }
 
-/// Whether a column has a text in each row.
 fn is_text(column: &ColumnType) -> bool {
     let info = column.get_basic_info();
     let is_said = match info.logical_type_ref() {
@@ -277,12 +277,6 @@ fn is_int96(column: &ColumnType) -> bool {
     column.is_primitive() && column.get_physical_type() == Type::INT96
 }
 
-/// Whether a column holds UUIDs.
-#[cfg(feature = "ingest")]
-pub(super) fn is_uuid(column: &ColumnType) -> bool {
-    column.get_basic_info().logical_type_ref() == Some(&LogicalType::Uuid)
-}
-
 /// Refuses a file with a column that is packed in a way that cannot be unpacked.
 fn ensure_packing(metadata: &ParquetMetaData) -> Result<(), String> {
     for column in metadata
@@ -305,7 +299,7 @@ fn ensure_packing(metadata: &ParquetMetaData) -> Result<(), String> {
 }
 
 /// How many rows are read together: at most so many, and fewer if those of a group are long.
-pub(super) fn rows_together(metadata: &ParquetMetaData, most: usize) -> usize {
+fn rows_together(metadata: &ParquetMetaData, most: usize) -> usize {
     let mut together = most;
     for group in metadata.row_groups() {
         let mut bytes: i64 = 0;
@@ -330,9 +324,16 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    /// Begins to read. `path` is that of the file.
-    pub(super) fn new(path: &Path, builder: ParquetRecordBatchReaderBuilder<File>) -> Result<Self> {
+    /// Of these columns, and of at most so many rows each. `path` is that of the file.
+    pub(super) fn new(
+        path: &Path,
+        builder: ParquetRecordBatchReaderBuilder<File>,
+        columns: ProjectionMask,
+        most: usize,
+    ) -> Result<Self> {
         let rows = rows_of(path, builder.metadata())?;
+        let together = rows_together(builder.metadata(), most);
+        let builder = builder.with_projection(columns).with_batch_size(together);
         let reader = guarded(path, || builder.build())?;
         Ok(Self {
             path: path.to_owned(),
@@ -389,12 +390,10 @@ pub(super) fn refused(path: &Path) -> impl Fn(String) -> Error {
     }
 }
 
-/// A file is damaged, as something tells.
 pub(super) fn damaged(path: &Path, reason: &str) -> Error {
     refused(path)(format!("{DAMAGED} ({reason})"))
 }
 
-/// A file cannot be read.
 fn read_failed(path: &Path, error: &ParquetError) -> Error {
     let advice = match error {
         ParquetError::NYI(_) | ParquetError::General(_) if error.to_string().contains("ncrypt") => {
@@ -406,7 +405,6 @@ fn read_failed(path: &Path, error: &ParquetError) -> Error {
     refused(path)(format!("{advice} ({error})"))
 }
 
-/// What a column has to hold.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The bits of a fingerprint.
@@ -455,7 +453,6 @@ pub(super) fn ensure_types(schema: &Schema, columns: &[(&str, Kind)]) -> Result<
     Ok(())
 }
 
-/// The names of all columns of a file, for a message.
 pub(super) fn names_of(schema: &Schema) -> String {
     let names: Vec<&str> = schema
         .fields()
@@ -465,7 +462,6 @@ pub(super) fn names_of(schema: &Schema) -> String {
     names.join(", ")
 }
 
-/// The column of this name, if it has a value in a row.
 fn column_with<'b>(batch: &'b RecordBatch, name: &str, row: usize) -> Option<&'b ArrayRef> {
     let column = batch.column_by_name(name)?;
     column.is_valid(row).then_some(column)

@@ -27,8 +27,6 @@
 //! ```
 
 mod export;
-#[cfg(feature = "ingest")]
-mod group_columns;
 mod import;
 mod inputs;
 mod output;
@@ -46,8 +44,7 @@ pub use pair_clusters::{FingerprintCluster, FoundClusters, PairClusters};
 pub use pair_file::{KeyColumns, PairFile};
 #[cfg(feature = "ingest")]
 pub(crate) use {
-    group_columns::GroupRow,
     inputs::is_parquet,
-    row_copy::{RowCopy, RowFate, ensure_copyable},
+    row_copy::{GroupRow, RowCopy, RowFate, ensure_copyable},
     row_lines::{IN_BASE64, RowLines, Use},
 };

@@ -27,17 +27,15 @@ pub(super) fn properties_of_pairs() -> WriterProperties {
         .build()
 }
 
+/// A column with its name and its type, and some of its values.
+pub(super) type Column = (Field, ArrayRef);
+
 /// A column of this name, and whether it may have nulls.
-pub(super) fn column(
-    name: &str,
-    may_be_null: bool,
-    values: impl Array + 'static,
-) -> (Field, ArrayRef) {
+pub(super) fn column(name: &str, may_be_null: bool, values: impl Array + 'static) -> Column {
     let field = Field::new(name, values.data_type().clone(), may_be_null);
     (field, Arc::new(values))
 }
 
-/// A file that is being written.
 pub(super) struct Output {
     path: PathBuf,
     existing: Existing,
@@ -47,11 +45,12 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Begins a file with these columns. `replace` says whether it may take the place of an old one.
+    /// Begins a file with these columns, whose values are not written. `replace` says whether it may take the place
+    /// of an old one.
     pub(super) fn create(
         path: &Path,
         replace: bool,
-        fields: Vec<Field>,
+        columns: Vec<Column>,
         properties: WriterProperties,
     ) -> Result<Self> {
         // What is no Parquet is seen before the work.
@@ -69,6 +68,7 @@ impl Output {
             false => Existing::Refuse,
         };
         let (path, file) = NewFile::at(&path, existing)?;
+        let (fields, _): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();
         let schema = Arc::new(Schema::new(fields));
         // The schema of Arrow would only repeat that of Parquet.
         let options = ArrowWriterOptions::new()
@@ -86,9 +86,10 @@ impl Output {
         })
     }
 
-    /// Writes some rows, by their columns in the same order.
-    pub(super) fn write(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
-        let batch = RecordBatch::try_new(self.schema.clone(), columns);
+    /// Writes the rows of the same columns in the same order.
+    pub(super) fn write(&mut self, columns: Vec<Column>) -> Result<()> {
+        let values = columns.into_iter().map(|(_, values)| values).collect();
+        let batch = RecordBatch::try_new(self.schema.clone(), values);
         let batch = batch.map_err(write_failed(&self.path))?;
         self.writer.write(&batch).map_err(write_failed(&self.path))
     }

@@ -3,19 +3,17 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use arrow_array::RecordBatch;
 use arrow_array::builder::{Int32Builder, Int64Builder};
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::Field;
 use parquet::arrow::ProjectionMask;
 
 use super::inputs::{Batches, Kind, ensure_types, files_of, fingerprint, number, open, refused};
-use super::output::{Output, column, properties_of_pairs};
+use super::output::{Column, Output, column, properties_of_pairs};
 use crate::database::{GivenClusters, GivenPairs};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plural::counted;
 
-/// The columns that are read.
 const COLUMNS: [(&str, Kind); 3] = [
     ("fp_a", Kind::Bits),
     ("fp_b", Kind::Bits),
@@ -152,10 +150,7 @@ impl PairClusters {
             let columns =
                 ProjectionMask::columns(builder.parquet_schema(), COLUMNS.map(|(name, _)| name));
             let mut row_of_file = 0u64;
-            for batch in Batches::new(
-                path,
-                builder.with_projection(columns).with_batch_size(TOGETHER),
-            )? {
+            for batch in Batches::new(path, builder, columns, TOGETHER)? {
                 let batch = batch?;
                 for row in 0..batch.num_rows() {
                     let (a, b, distance) = pair_of(&batch, row).map_err(|reason| Error::Input {
@@ -176,7 +171,6 @@ impl PairClusters {
     }
 }
 
-/// The pair of a row.
 fn pair_of(batch: &RecordBatch, row: usize) -> Result<(Fingerprint, Fingerprint, u32), String> {
     let a = wanted(COLUMNS[0].0, fingerprint(batch, COLUMNS[0].0, row))?;
     let b = wanted(COLUMNS[1].0, fingerprint(batch, COLUMNS[1].0, row))?;
@@ -227,9 +221,8 @@ impl FoundClusters {
     /// written.
     pub fn write(&self, path: impl AsRef<Path>, replace: bool) -> Result<u64> {
         let mut columns = Columns::default();
-        let (fields, _) = columns.take();
         let properties = properties_of_pairs();
-        let mut output = Output::create(path.as_ref(), replace, fields, properties)?;
+        let mut output = Output::create(path.as_ref(), replace, columns.take(), properties)?;
         let mut rows = 0;
         for (number, cluster) in (1..).zip(self.0.iter()) {
             let Some(survivor) = cluster.clone().next() else {
@@ -238,19 +231,16 @@ impl FoundClusters {
             for fingerprint in cluster {
                 rows += 1;
                 if columns.push(number, fingerprint, survivor) == TOGETHER {
-                    let (_, full) = columns.take();
-                    output.write(full)?;
+                    output.write(columns.take())?;
                 }
             }
         }
-        let (_, last) = columns.take();
-        output.write(last)?;
+        output.write(columns.take())?;
         output.keep()?;
         Ok(rows)
     }
 }
 
-/// Rows that are written together.
 #[derive(Default)]
 struct Columns {
     /// The number, the fingerprint and the survivor.
@@ -277,15 +267,14 @@ impl Columns {
     }
 
     /// The columns. No rows are left.
-    fn take(&mut self) -> (Vec<Field>, Vec<ArrayRef>) {
+    fn take(&mut self) -> Vec<Column> {
         self.rows = 0;
         let [numbers, fingerprints, survivors] = &mut self.numbers;
-        let columns = [
+        vec![
             column("cluster", false, numbers.finish()),
             column("fp", false, fingerprints.finish()),
             column("survivor", false, survivors.finish()),
             column("distance", false, self.distance.finish()),
-        ];
-        columns.into_iter().unzip()
+        ]
     }
 }

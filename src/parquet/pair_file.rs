@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use arrow_array::builder::{BinaryBuilder, Float64Builder, Int32Builder, Int64Builder};
-use arrow_array::{ArrayRef, BinaryArray, StringArray};
-use arrow_schema::Field;
+use arrow_array::{BinaryArray, StringArray};
 
 use super::inputs::refused;
-use super::output::{Output, column, properties_of_pairs};
+use super::output::{Column, Output, column, properties_of_pairs};
 use crate::database::{FingerprintGroup, Pair};
 use crate::error::Result;
 
@@ -96,7 +95,6 @@ pub struct PairFile {
     rows: u64,
 }
 
-/// Pairs that are handed over together.
 #[derive(Default)]
 struct Columns {
     /// The fingerprints of both sides, and their documents.
@@ -139,9 +137,8 @@ impl PairFile {
             key_columns: keys,
             ..Columns::default()
         };
-        let (fields, _) = columns.take();
         Ok(Self {
-            output: Output::create(path, replace, fields, properties_of_pairs())?,
+            output: Output::create(path, replace, columns.take(), properties_of_pairs())?,
             path: path.to_owned(),
             order: Sides::Ordered,
             columns,
@@ -203,14 +200,9 @@ impl PairFile {
         columns.similarity.append_option(similarity);
         self.rows += 1;
         if self.rows.is_multiple_of(TOGETHER as u64) {
-            self.hand_over()?;
+            self.output.write(self.columns.take())?;
         }
         Ok(())
-    }
-
-    fn hand_over(&mut self) -> Result<()> {
-        let (_, columns) = self.columns.take();
-        self.output.write(columns)
     }
 
     /// Ends the file, makes it durable and gives it its name. Returns the number of rows. If a file of the same bytes
@@ -221,7 +213,7 @@ impl PairFile {
     /// [`Error::Io`](crate::Error::Io) if the file cannot be written,
     /// [`Error::AlreadyExists`](crate::Error::AlreadyExists) if there is another file.
     pub fn finish(mut self) -> Result<u64> {
-        self.hand_over()?;
+        self.output.write(self.columns.take())?;
         self.output.keep()?;
         Ok(self.rows)
     }
@@ -229,7 +221,7 @@ impl PairFile {
 
 impl Columns {
     /// The columns. No pairs are left.
-    fn take(&mut self) -> (Vec<Field>, Vec<ArrayRef>) {
+    fn take(&mut self) -> Vec<Column> {
         let [fp_a, fp_b, documents_a, documents_b] = &mut self.numbers;
         let [key_a, key_b] = self.keys.each_mut().map(BinaryBuilder::finish);
         let of_keys = |name: &str, keys: BinaryArray| match self.key_columns {
@@ -239,7 +231,7 @@ impl Columns {
             }
             KeyColumns::Binary => column(name, false, keys),
         };
-        let columns = [
+        vec![
             column("fp_a", false, fp_a.finish()),
             column("fp_b", false, fp_b.finish()),
             column("distance", false, self.distance.finish()),
@@ -248,12 +240,10 @@ impl Columns {
             of_keys("key_a", key_a),
             of_keys("key_b", key_b),
             column("similarity", true, self.similarity.finish()),
-        ];
-        columns.into_iter().unzip()
+        ]
     }
 }
 
-/// The bits of a fingerprint as they are written.
 fn bits_of(group: &FingerprintGroup) -> i64 {
     group.fingerprint.bits().cast_signed()
 }

@@ -8,30 +8,29 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parquet::arrow::parquet_to_arrow_schema;
+use arrow_schema::{Field, Schema};
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, parquet_to_arrow_schema};
 use parquet::basic::{ConvertedType, LogicalType, Type as PhysicalType};
 use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::column::writer::{ColumnWriter, ColumnWriterImpl};
-use parquet::data_type::{AsBytes as _, DataType};
+use parquet::data_type::{
+    AsBytes as _, BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type,
+};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::page_index::RowGroupPageIndex;
 use parquet::file::metadata::{ColumnChunkMetaData, KeyValue, ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::{ReaderProperties, WriterProperties};
 use parquet::file::reader::RowGroupReader as _;
 use parquet::file::serialized_reader::SerializedRowGroupReader;
-use parquet::file::writer::SerializedFileWriter;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor, Type};
+use serde_json::{Value, json};
 
-use super::group_columns::{
-    GroupColumns, GroupRow, has_columns_of_groups, with_arrow_columns, with_column_texts,
-    with_parquet_columns,
-};
 use super::inputs::{damaged, guarded, open_file_of_rows, refused, rows_of};
 use super::output::write_failed;
 use crate::error::{Error, Result};
 
-/// What becomes of a row.
 pub(crate) enum RowFate {
     LeftOut,
     Copied,
@@ -42,7 +41,6 @@ pub(crate) enum RowFate {
 /// Called with the number of bytes of files whose rows were copied since. The copy ends at its error.
 type OnBytes<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
 
-/// A file that gets rows of others.
 pub(crate) struct RowCopy {
     to: PathBuf,
     /// Whether it gets the columns of groups.
@@ -58,13 +56,10 @@ pub(crate) struct RowCopy {
 struct Begun {
     writer: SerializedFileWriter<File>,
     from: PathBuf,
-    /// The columns of that file.
     schema: SchemaDescriptor,
-    /// The numbers of those that are copied.
+    /// The numbers of its columns that are copied.
     columns: Vec<usize>,
-    /// Whether that file has no rows.
     is_empty: bool,
-    /// Whether row groups may be joined.
     may_join: bool,
 }
 
@@ -102,7 +97,6 @@ struct Part {
     file_bytes: u64,
 }
 
-/// A file that is copied.
 struct Rows {
     path: PathBuf,
     file: Arc<File>,
@@ -233,7 +227,6 @@ impl RowCopy {
         Ok(())
     }
 
-    /// What the first file has begun.
     fn begin(&self, from: &Rows) -> Result<Begun> {
         let file = File::create(&self.to).map_err(Error::io(&self.to))?;
         let failed = write_failed(&self.to);
@@ -243,7 +236,7 @@ impl RowCopy {
         let mut columns: Vec<usize> = (0..schema.num_columns()).collect();
         let properties = if self.has_groups {
             written = with_parquet_columns(&schema).map_err(&failed)?;
-            columns.retain(|&column| !has_columns_of_groups(&schema, column));
+            columns.retain(|&column| !is_of_groups(schema.get_column_root(column).name()));
             let arrow = with_arrow_columns(&schema, texts.as_ref());
             let texts = with_column_texts(texts.unwrap_or_default());
             let mut properties = properties_of(&from.metadata, Some(texts));
@@ -298,7 +291,6 @@ const BYTES_TOGETHER: u64 = 4 << 20;
 const MOST_TOGETHER: u64 = 8 << 10;
 
 impl Part {
-    /// Copies the values of a column.
     fn copy_column(
         &self,
         column: usize,
@@ -395,7 +387,6 @@ impl Iterator for FullPages {
     }
 }
 
-/// How the values of a column of a row group are copied.
 struct Copying<'c> {
     part: &'c Part,
     chunk: &'c ColumnChunkMetaData,
@@ -489,7 +480,6 @@ impl<T: DataType> Values<T> {
         Ok(read)
     }
 
-    /// Refuses values that do not have the length of their column.
     fn ensure_length(&self, path: &Path, column: &ColumnDescriptor) -> Result<()> {
         let length = usize::try_from(column.type_length()).ok();
         let is_fixed = column.physical_type() == PhysicalType::FIXED_LEN_BYTE_ARRAY;
@@ -651,4 +641,165 @@ fn properties_of(metadata: &ParquetMetaData, texts: Option<Vec<KeyValue>>) -> Wr
         }
     }
     properties.set_key_value_metadata(texts).build()
+}
+
+// Columns of groups: what is said of each row of a file whose rows were all kept, beside its own columns.
+
+/// What is said of a row.
+pub(crate) struct GroupRow {
+    /// The number of its group.
+    pub(crate) group: u64,
+    /// The rows of that.
+    pub(crate) size: u64,
+    /// Whether it is the one that survives of its group.
+    pub(crate) survives: bool,
+    /// The name of that one.
+    pub(crate) survivor: String,
+    pub(crate) distance: u32,
+    pub(crate) similarity: Option<f64>,
+}
+
+/// The text in which Spark keeps the columns. It reads no others than these.
+const SPARK_SCHEMA: &str = "org.apache.spark.sql.parquet.row.metadata";
+
+/// The columns, with their types here and in Spark.
+fn columns_of_groups() -> [(Field, &'static str); 6] {
+    use arrow_schema::DataType::{Boolean, Float64, Int32, Int64, Utf8};
+
+    [
+        ("dedup_group", Int64, "long"),
+        ("dedup_size", Int64, "long"),
+        ("dedup_survives", Boolean, "boolean"),
+        ("dedup_survivor", Utf8, "string"),
+        ("dedup_distance", Int32, "integer"),
+        ("dedup_similarity", Float64, "double"),
+    ]
+    .map(|(name, kind, of_spark)| (Field::new(name, kind, true), of_spark))
+}
+
+fn is_of_groups(name: &str) -> bool {
+    columns_of_groups()
+        .iter()
+        .any(|(field, _)| field.name() == name)
+}
+
+/// The columns of a file without older ones of groups, and those of groups behind them.
+fn with_parquet_columns(schema: &SchemaDescriptor) -> Result<SchemaDescriptor, ParquetError> {
+    let root = schema.root_schema();
+    let mut fields = root.get_fields().to_vec();
+    fields.retain(|field| !is_of_groups(field.name()));
+    let added = Schema::new(columns_of_groups().map(|(field, _)| field).to_vec());
+    let added = ArrowSchemaConverter::new().convert(&added)?;
+    fields.extend(added.root_schema().get_fields().iter().cloned());
+    let root = Type::group_type_builder(root.name())
+        .with_fields(fields)
+        .build()?;
+    Ok(SchemaDescriptor::new(Arc::new(root)))
+}
+
+/// The same of the columns as Arrow has them, if a file tells of these among its texts.
+fn with_arrow_columns(schema: &SchemaDescriptor, texts: Option<&Vec<KeyValue>>) -> Option<Schema> {
+    let has_arrow = texts?.iter().any(|text| text.key == ARROW_SCHEMA_META_KEY);
+    let arrow = has_arrow.then(|| parquet_to_arrow_schema(schema, texts))?;
+    // Types that do not fit the columns are no loss.
+    let arrow = arrow.ok()?;
+    let mut fields = arrow.fields().to_vec();
+    fields.retain(|field| !is_of_groups(field.name()));
+    fields.extend(columns_of_groups().map(|(field, _)| Arc::new(field)));
+    Some(Schema::new_with_metadata(fields, arrow.metadata().clone()))
+}
+
+/// The texts of a file that has these columns too, without the types of Arrow, which are others now.
+fn with_column_texts(texts: Vec<KeyValue>) -> Vec<KeyValue> {
+    let mut kept = Vec::with_capacity(texts.len());
+    for mut text in texts {
+        if text.key == ARROW_SCHEMA_META_KEY {
+            continue;
+        }
+        if text.key == SPARK_SCHEMA {
+            let columns = text.value.as_deref().and_then(with_spark_columns);
+            // Without it, Spark takes the columns of the file.
+            let Some(columns) = columns else { continue };
+            text.value = Some(columns);
+        }
+        kept.push(text);
+    }
+    kept
+}
+
+/// The columns as Spark keeps them.
+fn with_spark_columns(text: &str) -> Option<String> {
+    let mut schema: Value = serde_json::from_str(text).ok()?;
+    let fields = schema.get_mut("fields")?.as_array_mut()?;
+    fields.retain(|field| !field["name"].as_str().is_some_and(is_of_groups));
+    for (field, of_spark) in columns_of_groups() {
+        fields.push(json!({
+            "name": field.name(),
+            "type": of_spark,
+            "nullable": true,
+            "metadata": {},
+        }));
+    }
+    Some(schema.to_string())
+}
+
+/// The values of the columns of groups for some rows, which are null where nothing is said.
+#[derive(Default)]
+struct GroupColumns {
+    groups: Vec<i64>,
+    sizes: Vec<i64>,
+    survive: Vec<bool>,
+    survivors: Vec<ByteArray>,
+    distances: Vec<i32>,
+    similarities: Vec<f64>,
+    /// 1 for each row of which something is said, else 0.
+    is_said: Vec<i16>,
+    /// 1 for each row that has a similarity, else 0.
+    has_similarity: Vec<i16>,
+}
+
+impl GroupColumns {
+    fn push(&mut self, row: Option<GroupRow>) {
+        self.is_said.push(row.is_some().into());
+        let similarity = row.as_ref().and_then(|row| row.similarity);
+        self.has_similarity.push(similarity.is_some().into());
+        self.similarities.extend(similarity);
+        if let Some(row) = row {
+            self.groups.push(row.group.cast_signed());
+            self.sizes.push(row.size.cast_signed());
+            self.survive.push(row.survives);
+            self.survivors.push(row.survivor.into_bytes().into());
+            self.distances.push(row.distance.cast_signed());
+        }
+    }
+
+    /// Writes those of some parts of a row group, in order, behind its other columns.
+    fn write(
+        parts: &[&Self],
+        group: &mut SerializedRowGroupWriter<'_, File>,
+    ) -> Result<(), ParquetError> {
+        write::<Int64Type>(group, parts, |of| (&of.groups, &of.is_said))?;
+        write::<Int64Type>(group, parts, |of| (&of.sizes, &of.is_said))?;
+        write::<BoolType>(group, parts, |of| (&of.survive, &of.is_said))?;
+        write::<ByteArrayType>(group, parts, |of| (&of.survivors, &of.is_said))?;
+        write::<Int32Type>(group, parts, |of| (&of.distances, &of.is_said))?;
+        write::<DoubleType>(group, parts, |of| (&of.similarities, &of.has_similarity))
+    }
+}
+
+/// Writes the next column of a row group, of which each part gives the values and whether a row has one.
+fn write<T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, File>,
+    parts: &[&GroupColumns],
+    values_of: impl Fn(&GroupColumns) -> (&[T::T], &[i16]),
+) -> Result<(), ParquetError> {
+    let column = group.next_column()?;
+    let mut column = column.expect("the file has the columns of groups");
+    for part in parts {
+        let (values, is_there) = values_of(part);
+        column
+            .typed::<T>()
+            .write_batch(values, Some(is_there), None)?;
+    }
+    column.close()
 }

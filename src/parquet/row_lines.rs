@@ -10,11 +10,10 @@ use arrow_schema::{DataType, Field, Schema};
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use parquet::arrow::ProjectionMask;
+use parquet::basic::LogicalType;
 use parquet::schema::types::SchemaDescriptor;
 
-use super::inputs::{
-    Batches, bytes_of, is_uuid, names_of, open, refused, rows_together, time_of, whole_of,
-};
+use super::inputs::{Batches, bytes_of, names_of, open, refused, time_of, whole_of};
 use crate::error::{Error, Result};
 
 /// The most rows that are read together.
@@ -28,7 +27,6 @@ pub(crate) const IN_BASE64: &str = "\0base64";
 /// that are null.
 pub(crate) struct RowLines {
     batches: Batches,
-    /// How each column of a batch is written.
     forms: Vec<Form>,
     /// The rows that were read together, and the next of them.
     batch: Option<RecordBatch>,
@@ -69,12 +67,8 @@ impl RowLines {
             }
         }
         let columns = ProjectionMask::roots(builder.parquet_schema(), wanted);
-        let together = rows_together(builder.metadata(), TOGETHER);
         let all_bytes = path.metadata().map_or(0, |metadata| metadata.len());
-        let batches = Batches::new(
-            path,
-            builder.with_projection(columns).with_batch_size(together),
-        )?;
+        let batches = Batches::new(path, builder, columns, TOGETHER)?;
         Ok(Self {
             batches,
             forms,
@@ -180,7 +174,6 @@ fn bytes_in(batch: &RecordBatch, row: usize) -> u64 {
     bytes
 }
 
-/// What a column is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     /// A document is made of it.
@@ -194,7 +187,6 @@ pub(crate) enum Use {
     Other,
 }
 
-/// How a column is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// As a text, a whole number or a time; not at all if it is none of these.
@@ -209,7 +201,8 @@ impl Form {
     fn of(used: Use, name: &str, schema: &SchemaDescriptor) -> Self {
         let columns = schema.root_schema().get_fields();
         let column = columns.iter().find(|column| column.name() == name);
-        if column.is_some_and(|column| is_uuid(column)) {
+        let kind = column.and_then(|column| column.get_basic_info().logical_type_ref());
+        if kind == Some(&LogicalType::Uuid) {
             return Self::Uuid;
         }
         match used {
@@ -218,7 +211,6 @@ impl Form {
         }
     }
 
-    /// Whether a row has a value that is written.
     fn takes(self, column: &ArrayRef, row: usize) -> bool {
         let kind = column.data_type();
         match self {
@@ -299,12 +291,10 @@ fn unread_content<'f>(contents: &[(&'f Field, bool)]) -> Option<&'f Field> {
     }
 }
 
-/// Whether a column can hold keys.
 fn is_key(kind: &DataType) -> bool {
     is_text(kind) || kind.is_integer()
 }
 
-/// A type in words.
 fn in_words(kind: &DataType) -> String {
     let word = match kind {
         DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => "a list",
@@ -317,12 +307,10 @@ fn in_words(kind: &DataType) -> String {
     format!("{word} (type {kind})")
 }
 
-/// Whether a column holds texts.
 fn is_text(kind: &DataType) -> bool {
     matches!(kind, DataType::BinaryView | DataType::FixedSizeBinary(_))
 }
 
-/// Writes a row as an object on one line.
 fn write_line(
     batch: &RecordBatch,
     forms: &[Form],
@@ -342,7 +330,6 @@ fn write_line(
     line.write_all(if before == b'{' { b"{}\n" } else { b"}\n" })
 }
 
-/// Writes the name and the value of a column.
 fn write_field(
     name: &str,
     column: &ArrayRef,
@@ -376,7 +363,6 @@ fn write_name(name: &str, line: &mut impl Write) -> io::Result<()> {
     line.write_all(b":")
 }
 
-/// Writes a UUID in its usual form, in quotes.
 fn write_uuid(bytes: &[u8], line: &mut impl Write) -> io::Result<()> {
     line.write_all(b"\"")?;
     for (at, byte) in bytes.iter().enumerate() {

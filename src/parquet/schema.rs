@@ -55,7 +55,6 @@ impl Header {
         }
     }
 
-    /// The texts of the file.
     pub(super) fn key_values(&self) -> Vec<KeyValue> {
         let texts = [
             ("version", VERSION.to_owned()),
@@ -100,7 +99,6 @@ impl Header {
         }))
     }
 
-    /// The options with which the database was created.
     pub(super) fn create_options(&self) -> CreateOptions {
         CreateOptions::new()
             .scheme(self.scheme)
@@ -134,7 +132,6 @@ impl Header {
     }
 }
 
-/// The text of this name, if a file has it.
 fn text_of<'t>(texts: &'t [KeyValue], name: &str) -> Option<&'t str> {
     let text = texts
         .iter()

@@ -8,7 +8,7 @@
 //!
 //! Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, sections 3 and 4.
 
-use super::tables::{Compared, cheapest, cut};
+use super::tables::{cheapest, cut};
 use crate::fingerprint::Fingerprint;
 use crate::plural::counted;
 
@@ -95,17 +95,14 @@ impl SqlJob {
     /// The job. `None` if no tables are better at this distance than to compare all, and all are too many for that.
     pub fn text(&self, dialect: SqlDialect) -> Option<String> {
         let documents = self.documents.max(1) as f64;
-        let (compared, rows) = match self.work {
-            SqlWork::SelfJoin => (Compared::Itself(documents), documents),
-            SqlWork::Probe { queries } => {
-                let queries = queries.max(1) as f64;
-                (Compared::With(documents, queries), queries)
-            }
+        let queries = match self.work {
+            SqlWork::SelfJoin => None,
+            SqlWork::Probe { queries } => Some(queries.max(1) as f64),
         };
-        let masks = cheapest(compared, self.max_distance)?;
+        let masks = cheapest(documents, queries, self.max_distance)?;
         let lengths = masks.iter().map(|mask| mask.count_ones());
         let prefix_bits = lengths.clone().min().unwrap_or(0);
-        let expected = rows * 0.5f64.powi(prefix_bits.cast_signed());
+        let expected = queries.unwrap_or(documents) * 0.5f64.powi(prefix_bits.cast_signed());
         let bound = self
             .most_of_key
             .unwrap_or((4.0 * expected).max(LEAST_BOUND) as u64);
@@ -124,7 +121,6 @@ impl SqlJob {
     }
 }
 
-/// A job that is being written.
 struct Text<'j> {
     job: &'j SqlJob,
     dialect: SqlDialect,
@@ -336,7 +332,6 @@ impl Text<'_> {
         }
     }
 
-    /// A description of the keys.
     fn described_keys(&self, who: &str) -> String {
         match &self.masks[..] {
             [0] => format!("{who} are few, so all have one key, and all are compared."),
@@ -457,7 +452,6 @@ impl Text<'_> {
     }
 }
 
-/// The comment before a step.
 fn step(number: u32, text: &str) -> String {
     format!("-- {number}. {text}")
 }

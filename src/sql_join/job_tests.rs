@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{SqlDialect, SqlJob, SqlWork};
 
-/// The values of names.
 type Names<'n> = BTreeMap<&'n str, i64>;
 
 /// An expression of SQL that is evaluated while it is read. Truth is 1.
@@ -116,7 +115,6 @@ impl Expression<'_> {
     }
 }
 
-/// The query of a name.
 fn query<'t>(text: &'t str, name: &str) -> &'t str {
     let query = text
         .split_once(&format!(" {name} AS\n"))

@@ -16,43 +16,29 @@ const FEW_TIMES: f64 = 10.0;
 /// The bits of a number that take the key and the number of its table. The sign is not among them.
 const KEY_BITS: u32 = 62;
 
-/// How many rows are compared.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Compared {
-    /// All of these with each other.
-    Itself(f64),
-    /// All of the first with all of the second.
-    With(f64, f64),
+/// The pairs that are compared: of all documents with each other, or with all of these queries.
+fn pairs_of(documents: f64, queries: Option<f64>) -> f64 {
+    match queries {
+        None => documents * documents / 2.0,
+        Some(queries) => documents * queries,
+    }
 }
 
-impl Compared {
-    /// The pairs of rows.
-    fn pairs(self) -> f64 {
-        match self {
-            Self::Itself(rows) => rows * rows / 2.0,
-            Self::With(documents, queries) => documents * queries,
-        }
+/// The work with tables of these masks.
+fn work(documents: f64, queries: Option<f64>, masks: &[u64]) -> f64 {
+    let rows = documents + queries.unwrap_or(0.0);
+    let mut work = 0.0;
+    for mask in masks {
+        let share = 0.5f64.powi(mask.count_ones().cast_signed());
+        work += rows * ROW + pairs_of(documents, queries) * share * COMPARISON;
     }
-
-    /// The work with tables of these masks.
-    fn work(self, masks: &[u64]) -> f64 {
-        let rows = match self {
-            Self::Itself(rows) => rows,
-            Self::With(documents, queries) => documents + queries,
-        };
-        let mut work = 0.0;
-        for mask in masks {
-            let share = 0.5f64.powi(mask.count_ones().cast_signed());
-            work += rows * ROW + self.pairs() * share * COMPARISON;
-        }
-        work
-    }
+    work
 }
 
 /// For each table, the bits of a fingerprint that are its key. Fingerprints that differ in at most `distance` bits have
-/// the same key in some table. It is the cheapest family for so many rows. If comparing all is as good, all have one
-/// key. `None` if there are too many for that.
-pub(super) fn cheapest(compared: Compared, distance: u32) -> Option<Vec<u64>> {
+/// the same key in some table. It is the cheapest family for so many documents, which are compared with each other or
+/// with so many queries. If comparing all is as good, all have one key. `None` if there are too many for that.
+pub(super) fn cheapest(documents: f64, queries: Option<f64>, distance: u32) -> Option<Vec<u64>> {
     let mut families: Vec<Vec<u64>> = Vec::new();
     for plan in all_plans() {
         if plan.radius() >= distance {
@@ -73,16 +59,21 @@ pub(super) fn cheapest(compared: Compared, distance: u32) -> Option<Vec<u64>> {
             .unwrap_or(0);
         masks.len() == 1 || prefix_bits + table_bits(masks.len()) <= KEY_BITS
     });
-    let best = families
-        .into_iter()
-        .min_by(|a, b| compared.work(a).total_cmp(&compared.work(b)));
+    let mut best: Option<(f64, Vec<u64>)> = None;
+    for masks in families {
+        let work = work(documents, queries, &masks);
+        if best.as_ref().is_none_or(|(least, _)| work < *least) {
+            best = Some((work, masks));
+        }
+    }
 
-    let all_compared = compared.work(&[0]);
+    let all_compared = work(documents, queries, &[0]);
     match best {
-        Some(best) if distance == 0 || compared.work(&best) < all_compared => Some(best),
+        Some((work, best)) if distance == 0 || work < all_compared => Some(best),
         _ => {
-            let rows_alone = compared.work(&[u64::MAX]);
-            let are_few = compared.pairs() <= MOST_PAIRS || all_compared <= FEW_TIMES * rows_alone;
+            let rows_alone = work(documents, queries, &[u64::MAX]);
+            let are_few = pairs_of(documents, queries) <= MOST_PAIRS
+                || all_compared <= FEW_TIMES * rows_alone;
             are_few.then_some(vec![0])
         }
     }
@@ -125,7 +116,6 @@ fn grouped_choices(groups: usize, blocks: usize, most: usize) -> Option<Vec<u64>
     Some(masks)
 }
 
-/// The bits from one place to another.
 fn ones(from: usize, to: usize) -> u64 {
     (from..to).fold(0, |mask, bit| mask | 1 << bit)
 }
@@ -168,7 +158,7 @@ mod tests {
     fn the_tables_miss_no_difference() {
         for distance in 0..=16 {
             for rows in [1e3, 1e6, 1e9] {
-                let Some(masks) = cheapest(Compared::Itself(rows), distance) else {
+                let Some(masks) = cheapest(rows, None, distance) else {
                     continue;
                 };
                 if masks.len() <= 64 {
@@ -197,26 +187,22 @@ mod tests {
     fn more_rows_take_longer_keys() {
         let mut last = 0;
         for rows in [1e6, 1e8, 1e9] {
-            let masks = cheapest(Compared::Itself(rows), 3).expect("there are tables for 3");
+            let masks = cheapest(rows, None, 3).expect("there are tables for 3");
             let least = masks.iter().map(|mask| mask.count_ones()).min();
             let least = least.expect("it has tables");
             assert!(last < least, "{rows}: {last} {least}");
             last = least;
         }
         assert_eq!(
-            cheapest(Compared::With(1e9, 1e6), 0).map(|masks| masks.len()),
+            cheapest(1e9, Some(1e6), 0).map(|masks| masks.len()),
             Some(1)
         );
-        assert_eq!(cheapest(Compared::Itself(1e9), 60), None);
+        assert_eq!(cheapest(1e9, None, 60), None);
         // Few are all compared, at any distance.
         for distance in [1, 3, 60, 64] {
-            assert_eq!(
-                cheapest(Compared::Itself(1.0), distance),
-                Some(vec![0]),
-                "{distance}"
-            );
+            assert_eq!(cheapest(1.0, None, distance), Some(vec![0]), "{distance}");
         }
-        assert_eq!(cheapest(Compared::With(1e6, 10.0), 60), Some(vec![0]));
+        assert_eq!(cheapest(1e6, Some(10.0), 60), Some(vec![0]));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Clusters are made of nodes. A node stands for the documents of one fingerprint, and of one sketch if similarity
 //! counts. All documents are gone through, and those of near fingerprints are put into nodes.
 
+use std::cmp;
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher as _;
 use std::mem;
@@ -12,20 +13,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use foldhash::fast::RandomState;
 
 use super::clustering::{Clustering, Worth};
-use super::grouping::{self, Components, NearNodes, Places, Visit};
-use super::near_fingerprints::{
-    Content, NearFingerprints, Progress, ReferenceMatches, reference_matches,
-};
-use crate::database::pairs::{FingerprintPairs, PairQuery, PairsOfUnit};
+use super::grouping::{self, Components, Places, Visit};
+use crate::database::near_search::{NearQuery, NearSearch};
+use crate::database::pairs::{FingerprintPairs, Keys, MemberEvent, PairQuery, PairsOfUnit};
 use crate::database::snapshot::Snapshot;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::parallel;
+use crate::plan::pairs_within;
 use crate::sketch::Sketch;
 use crate::store::DocumentNumber;
 
-/// The clusters of a snapshot.
 pub(super) struct ClusterSet {
     /// The nodes and their documents: those of a cluster one after the other, in the order in which they were written.
     nodes: Nodes,
@@ -38,7 +37,6 @@ pub(super) struct ClusterSet {
     reference_matches: ReferenceMatches,
 }
 
-/// A document of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Clustered {
     pub(super) number: DocumentNumber,
@@ -148,7 +146,6 @@ impl ClusterSet {
         (self.nodes.best[centre as usize].number(), clustered)
     }
 
-    /// All clusters.
     pub(super) fn clusters(&self) -> impl Iterator<Item = (DocumentNumber, Vec<Clustered>)> {
         (0..self.len()).map(|index| self.cluster(index))
     }
@@ -169,7 +166,7 @@ fn stars(
     query: &PairQuery,
     go_on: impl FnMut(u64) -> Result<()>,
 ) -> Result<Vec<u32>> {
-    let near = nodes.near(nodes.neighbours(snapshot, query), go_on);
+    let near = &mut nodes.near(Some((snapshot, query.max_distance)), go_on);
     grouping::stars(nodes.len(), &nodes.best_first(), near)
 }
 
@@ -297,12 +294,10 @@ impl Nodes {
         order
     }
 
-    /// The nodes of a near fingerprint.
     fn nodes_of(&self, index: u32) -> Range<u32> {
         self.firsts[index as usize]..self.firsts[index as usize + 1]
     }
 
-    /// The fingerprint of a node.
     fn fingerprint(&self, node: u32) -> Fingerprint {
         self.near.fingerprint(self.indexes[node as usize])
     }
@@ -320,23 +315,13 @@ impl Nodes {
         self.min_similarity.is_none() || self.similarity(a, b) >= self.min_similarity
     }
 
-    /// Adds the indexes of the neighbours of a fingerprint to a list.
-    fn neighbours(
-        &self,
-        snapshot: &Snapshot,
-        query: &PairQuery,
-    ) -> impl Fn(u32, &mut Vec<u32>) -> Result<()> {
-        let max_distance = query.max_distance;
-        move |index, to| self.near.add_neighbours(index, snapshot, max_distance, to)
-    }
-
-    /// Visits the nodes near to a node: those of the same fingerprint, and of those whose indexes `add_neighbours`
-    /// adds. Ends when `go_on` fails, which is called now and then.
+    /// Visits the nodes near to a node: those of the same fingerprint, and with a snapshot and a max distance those of
+    /// its neighbours. Ends when `go_on` fails, which is called now and then.
     fn near<'n>(
         &'n self,
-        add_neighbours: impl Fn(u32, &mut Vec<u32>) -> Result<()> + 'n,
+        neighbours: Option<(&'n Snapshot, u32)>,
         mut go_on: impl FnMut(u64) -> Result<()> + 'n,
-    ) -> impl NearNodes + 'n {
+    ) -> impl FnMut(u32, Visit<'_>) -> Result<()> + 'n {
         let mut left = Left::new(self);
         let mut indexes = Vec::new();
         let mut asked = 0u64;
@@ -348,7 +333,10 @@ impl Nodes {
             let index = self.indexes[node as usize];
             indexes.clear();
             indexes.push(index);
-            add_neighbours(index, &mut indexes)?;
+            if let Some((snapshot, max_distance)) = neighbours {
+                self.near
+                    .add_neighbours(index, snapshot, max_distance, &mut indexes)?;
+            }
             for &index in &indexes {
                 left.visit(self, index, |other| {
                     other != node && visit(other, &|| self.are_similar(node, other))
@@ -368,14 +356,14 @@ impl Nodes {
     ) -> Result<Vec<u32>> {
         let all = self.len() as u64;
         if self.near.has_all() {
-            let neighbours = self.neighbours(snapshot, query);
-            let near = self.near(neighbours, |done| progress(done, all));
+            let neighbours = Some((snapshot, query.max_distance));
+            let near = &mut self.near(neighbours, |done| progress(done, all));
             return grouping::connected(self.len(), near);
         }
 
         // There are more pairs of fingerprints than are kept, so they are found once more.
-        let of_fingerprint = self.near(|_, _| Ok(()), |done| progress(done, all));
-        let sets = grouping::connected(self.len(), of_fingerprint)?;
+        let sets =
+            grouping::connected(self.len(), &mut self.near(None, |done| progress(done, all)))?;
         let mut components = Components::new(self.len());
         for (node, &other) in (0..).zip(&sets) {
             components.join(node, other, &|| true);
@@ -467,7 +455,6 @@ const NONE: u32 = u32::MAX;
 /// The numbers of documents that are read by one core, one after the other.
 const NUMBERS_OF_PART: u64 = 1 << 14;
 
-/// A document that counts.
 enum Seen {
     OfNode {
         index: u32,
@@ -657,4 +644,198 @@ impl Growing {
             min_similarity,
         }
     }
+}
+
+// Near fingerprints: those that several documents have, or that are near to others, and to which. And what is near to
+// documents of a reference snapshot.
+
+/// Takes how many parts of a step are done, and how many there are. Fails if nobody wants the rest.
+type Progress<'p> = &'p mut dyn FnMut(u64, u64) -> Result<()>;
+
+/// The most neighbours of a fingerprint that are kept. Those of one that has more are looked up when they are needed.
+/// So the memory does not grow with the number of pairs, of which a crowd of n fingerprints has n * n / 2.
+const MOST_KEPT: u32 = 32;
+
+/// The fingerprints whose finding takes as long as the rest of a query.
+const FOUND_PER_QUERY: usize = 256;
+
+/// Near fingerprints. They are named by their indexes.
+#[derive(Default)]
+struct NearFingerprints {
+    indexes: HashMap<Fingerprint, u32, RandomState>,
+    fingerprints: Vec<u64>,
+    degrees: Vec<u32>,
+    /// Where the neighbours begin that are kept of each, and where the last ones end.
+    starts: Vec<usize>,
+    neighbours: Vec<u32>,
+}
+
+impl NearFingerprints {
+    fn find(snapshot: &Snapshot, query: &PairQuery, progress: Progress<'_>) -> Result<Self> {
+        let mut near = Self::default();
+        // A fingerprint and a neighbour of it.
+        let mut kept: Vec<(u32, u32)> = Vec::new();
+        // For each number of the unit, the index.
+        let mut indexes: Vec<u32> = Vec::new();
+        query.fingerprint_pairs(snapshot, MOST_KEPT + 1, &mut |found| {
+            match found {
+                FingerprintPairs::Repeated(fingerprints) => {
+                    for fingerprint in fingerprints {
+                        near.add(fingerprint);
+                    }
+                }
+                FingerprintPairs::NextUnit => indexes.clear(),
+                FingerprintPairs::Pairs(PairsOfUnit { new, pairs }) => {
+                    indexes.extend(new.into_iter().map(|fingerprint| near.add(fingerprint)));
+                    for [a, b] in pairs {
+                        let a = indexes[a as usize];
+                        let b = indexes[b as usize];
+                        for (index, neighbour) in [(a, b), (b, a)] {
+                            if near.keeps_another(index) {
+                                kept.push((index, neighbour));
+                            }
+                        }
+                    }
+                }
+                FingerprintPairs::Progress { done, all } => progress(done, all)?,
+            }
+            Ok(())
+        })?;
+        near.sort_in(&kept);
+        Ok(near)
+    }
+
+    fn add(&mut self, fingerprint: Fingerprint) -> u32 {
+        *self.indexes.entry(fingerprint).or_insert_with(|| {
+            self.fingerprints.push(fingerprint.bits());
+            self.degrees.push(0);
+            self.fingerprints.len() as u32 - 1
+        })
+    }
+
+    /// Counts a neighbour. Whether it is kept.
+    fn keeps_another(&mut self, index: u32) -> bool {
+        let degree = &mut self.degrees[index as usize];
+        *degree = degree.saturating_add(1);
+        *degree <= MOST_KEPT
+    }
+
+    /// Takes the neighbours, those of each fingerprint one after the other.
+    fn sort_in(&mut self, kept: &[(u32, u32)]) {
+        let mut places = Places::new(self.len(), kept.iter().map(|kept| kept.0 as usize));
+        self.neighbours = vec![0; kept.len()];
+        for &(index, neighbour) in kept {
+            self.neighbours[places.next(index as usize)] = neighbour;
+        }
+        self.starts = places.starts;
+    }
+
+    fn len(&self) -> usize {
+        self.fingerprints.len()
+    }
+
+    fn fingerprint(&self, index: u32) -> Fingerprint {
+        Fingerprint::from_bits(self.fingerprints[index as usize])
+    }
+
+    /// The index of a fingerprint, if it is near to another, or several documents have it.
+    fn index_of(&self, fingerprint: Fingerprint) -> Option<u32> {
+        self.indexes.get(&fingerprint).copied()
+    }
+
+    fn has_all(&self) -> bool {
+        self.degrees.iter().all(|&degree| degree <= MOST_KEPT)
+    }
+
+    /// Adds the neighbours of a fingerprint to `to`.
+    fn add_neighbours(
+        &self,
+        index: u32,
+        snapshot: &Snapshot,
+        max_distance: u32,
+        to: &mut Vec<u32>,
+    ) -> Result<()> {
+        let place = index as usize;
+        if self.degrees[place] <= MOST_KEPT {
+            let kept = self.starts[place]..self.starts[place + 1];
+            to.extend_from_slice(&self.neighbours[kept]);
+            return Ok(());
+        }
+        let bits = self.fingerprints[place];
+        // To compare with all near fingerprints takes less time than to find many in the tables.
+        let few = snapshot.store.sizes.compared_per_query;
+        if self.len() <= few + few / FOUND_PER_QUERY * self.degrees[place] as usize {
+            for (_, near) in pairs_within(&[bits], Some(&self.fingerprints), max_distance, &[]) {
+                if near != index {
+                    to.push(near);
+                }
+            }
+            return Ok(());
+        }
+        let query = [NearQuery {
+            fingerprint: Fingerprint::from_bits(bits),
+            max_distance,
+        }];
+        let mut search = NearSearch::new(snapshot.reader()?, &query);
+        while let Some(part) = search.next_part()? {
+            for (_, near) in &part {
+                match self.index_of(near.fingerprint) {
+                    Some(near) if near != index => to.push(near),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The content that the documents of a node have in common: the fingerprint, and the sketch if similarity counts.
+type Content = (Fingerprint, Option<Sketch>);
+
+/// For the contents that are near to documents of the reference snapshot, the nearest of these, by its number.
+type ReferenceMatches = HashMap<Content, Clustered, RandomState>;
+
+/// Finds all contents that are near to documents of the reference snapshot.
+fn reference_matches(
+    snapshot: &Snapshot,
+    reference: &Snapshot,
+    query: &PairQuery,
+    progress: Progress<'_>,
+) -> Result<ReferenceMatches> {
+    let mut matches = ReferenceMatches::default();
+    query.run(snapshot, Some(reference), Keys::None, &mut |event| {
+        match event {
+            MemberEvent::Group(_) => {}
+            MemberEvent::Pair {
+                a,
+                b,
+                distance,
+                similarity,
+            } => {
+                let fingerprint = a.group.fingerprint;
+                let found = Clustered {
+                    number: b.newest,
+                    fingerprint,
+                    distance,
+                    similarity,
+                };
+                let nearest = matches.entry((fingerprint, a.sketch)).or_insert(found);
+                if is_nearer(&found, nearest) {
+                    *nearest = found;
+                }
+            }
+            MemberEvent::Progress { done, all, .. } => progress(done, all)?,
+        }
+        Ok(())
+    })?;
+    Ok(matches)
+}
+
+fn is_nearer(a: &Clustered, b: &Clustered) -> bool {
+    let by_similarity = b.similarity.partial_cmp(&a.similarity);
+    let by_distance = a.distance.cmp(&b.distance);
+    by_distance
+        .then(by_similarity.unwrap_or(cmp::Ordering::Equal))
+        .then(a.number.cmp(&b.number))
+        .is_lt()
 }

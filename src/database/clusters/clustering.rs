@@ -214,17 +214,14 @@ impl Clustering {
         self.connected
     }
 
-    /// The search for the pairs of near documents.
     pub(super) fn pair_query(&self, reader: Reader<'_>) -> Result<PairQuery> {
         PairQuery::new(&self.near, reader.settings())
     }
 
-    /// Whether a document counts.
     pub(super) fn counts(&self, document: &Document) -> bool {
         self.near.counts(document)
     }
 
-    /// The worth of a document, beside others.
     pub(super) fn worth(&self, number: DocumentNumber, document: &Document) -> Worth {
         let mut parts = SmallVec::new();
         for survivor in self.order() {

@@ -259,7 +259,6 @@ struct ReadClusters {
     clusters: Vec<ReadCluster>,
     /// The documents of all clusters, one cluster after the other.
     documents: Vec<ReadDocument>,
-    /// The keys of all documents.
     keys: Vec<u8>,
 }
 
@@ -275,12 +274,10 @@ struct ReadCluster {
 struct ReadDocument {
     fingerprint: Fingerprint,
     distance: u32,
-    /// Where its key is.
     key: Range<usize>,
 }
 
 impl ReadClusters {
-    /// Reads the clusters of some indexes.
     fn read(
         indexes: Range<usize>,
         set: &ClusterSet,
@@ -346,7 +343,6 @@ impl ClusterTotals {
     }
 }
 
-/// The largest distance of two of the documents.
 fn diameter(clustered: &[Clustered]) -> Option<u32> {
     let mut fingerprints: SmallVec<[Fingerprint; 16]> = clustered
         .iter()

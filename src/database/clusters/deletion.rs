@@ -240,7 +240,7 @@ impl Database {
         let mut deletion = Deletion {
             database: self,
             snapshot: &snapshot,
-            observe: |event| Error::if_broken(observe(event)),
+            observe: &mut |event| Error::if_broken(observe(event)),
             deleted: 0,
         };
         Error::unless_interrupted(deletion.run(clustering))?;
@@ -275,16 +275,15 @@ fn in_transactions(set: &ClusterSet, is_connected: bool) -> (Vec<Loser>, Vec<usi
     (losers, ends)
 }
 
-/// A deletion that is under way.
-struct Deletion<'d, F> {
+struct Deletion<'d> {
     database: &'d Database,
     /// Where the duplicates were found.
     snapshot: &'d Snapshot,
-    observe: F,
+    observe: &'d mut dyn FnMut(DeletionEvent) -> Result<()>,
     deleted: u64,
 }
 
-impl<F: FnMut(DeletionEvent) -> Result<()>> Deletion<'_, F> {
+impl Deletion<'_> {
     fn run(&mut self, clustering: &Clustering) -> Result<()> {
         let observe = &mut self.observe;
         let progress = &mut |done, all| observe(DeletionEvent::Progress { done, all });

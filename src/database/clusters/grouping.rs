@@ -4,9 +4,7 @@ use crate::error::Result;
 
 /// Calls `visit` with each node that may be near to a node, and with what tells whether it is. Each node may be left
 /// out from then on for which `visit` is true.
-pub(super) trait NearNodes: FnMut(u32, Visit<'_>) -> Result<()> {}
-
-impl<F: FnMut(u32, Visit<'_>) -> Result<()>> NearNodes for F {}
+pub(super) type NearNodes<'n> = &'n mut dyn FnMut(u32, Visit<'_>) -> Result<()>;
 
 pub(super) type Visit<'v> = &'v mut dyn FnMut(u32, &dyn Fn() -> bool) -> bool;
 
@@ -20,7 +18,7 @@ pub(super) type Visit<'v> = &'v mut dyn FnMut(u32, &dyn Fn() -> bool) -> bool;
 ///
 /// Aslam, Pelekhov, Rus: The Star Clustering Algorithm for Static and Dynamic Information Organization, 2004, with an
 /// order of the nodes that is given.
-pub(super) fn stars(nodes: usize, order: &[u32], mut near: impl NearNodes) -> Result<Vec<u32>> {
+pub(super) fn stars(nodes: usize, order: &[u32], near: NearNodes<'_>) -> Result<Vec<u32>> {
     let mut centres = vec![NONE; nodes];
     for &node in order {
         if centres[node as usize] != NONE {
@@ -40,7 +38,7 @@ pub(super) fn stars(nodes: usize, order: &[u32], mut near: impl NearNodes) -> Re
 
 /// For each node the index of one node of its component, the same for all of these: the nodes that chains of neighbours
 /// connect.
-pub(super) fn connected(nodes: usize, mut near: impl NearNodes) -> Result<Vec<u32>> {
+pub(super) fn connected(nodes: usize, near: NearNodes<'_>) -> Result<Vec<u32>> {
     let mut sets = vec![NONE; nodes];
     let mut waiting = Vec::new();
     for first in 0..nodes as u32 {
@@ -134,7 +132,6 @@ impl Places {
         }
     }
 
-    /// The place of the next item of a group.
     pub(super) fn next(&mut self, group: usize) -> usize {
         let place = self.next[group];
         self.next[group] += 1;
@@ -165,7 +162,7 @@ mod tests {
     type Edge = (u32, u32);
 
     /// Nodes are left out once they need not be visited again.
-    fn near(nodes: usize, edges: &[Edge]) -> impl NearNodes {
+    fn near(nodes: usize, edges: &[Edge]) -> impl FnMut(u32, Visit<'_>) -> Result<()> {
         let mut left: BTreeSet<u32> = (0..nodes as u32).collect();
         move |node: u32, visit: Visit<'_>| {
             // Others only look near.
@@ -178,7 +175,7 @@ mod tests {
     }
 
     fn stars(nodes: usize, edges: &[Edge], order: &[u32]) -> Vec<u32> {
-        super::stars(nodes, order, near(nodes, edges)).expect("nothing can fail")
+        super::stars(nodes, order, &mut near(nodes, edges)).expect("nothing can fail")
     }
 
     fn components(nodes: usize, edges: &[Edge], order: &[u32]) -> Vec<u32> {
@@ -190,7 +187,7 @@ mod tests {
             components.join(0, nodes as u32 - 1, &|| false);
         }
         let best = best_of(components.sets(), order);
-        let sets = connected(nodes, near(nodes, edges)).expect("nothing can fail");
+        let sets = connected(nodes, &mut near(nodes, edges)).expect("nothing can fail");
         assert_eq!(best_of(sets, order), best);
         best
     }

@@ -5,7 +5,6 @@ mod clustering;
 mod clusters;
 mod deletion;
 mod grouping;
-mod near_fingerprints;
 #[cfg(feature = "parquet")]
 mod of_pairs;
 

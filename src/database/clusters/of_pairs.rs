@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use super::grouping::{self, Components, Places, Visit};
+use super::grouping::{self, Components, Places};
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 
@@ -17,12 +17,10 @@ pub(crate) struct GivenPairs {
     pairs: Vec<[u32; 2]>,
 }
 
-/// The clusters of the pairs.
 #[derive(Debug)]
 pub(crate) struct GivenClusters {
-    fingerprints: Vec<Fingerprint>,
     /// The fingerprints of each cluster one after the other, its centre first. With each, whether it begins a cluster.
-    members: Vec<(u32, bool)>,
+    members: Vec<(Fingerprint, bool)>,
 }
 
 impl GivenPairs {
@@ -76,7 +74,7 @@ impl GivenPairs {
                 neighbours[places.next(b as usize)] = a;
             }
             let starts = places.starts;
-            grouping::stars(fingerprints.len(), &order, |node: u32, visit: Visit<'_>| {
+            grouping::stars(fingerprints.len(), &order, &mut |node, visit| {
                 let node = node as usize;
                 for &neighbour in &neighbours[starts[node]..starts[node + 1]] {
                     visit(neighbour, &|| true);
@@ -94,14 +92,12 @@ impl GivenPairs {
             let fingerprint = fingerprints[node as usize];
             (ranks[centre as usize], node != centre, fingerprint)
         });
-        let members = order
-            .into_iter()
-            .map(|node| (node, centres[node as usize] == node))
-            .collect();
-        Ok(GivenClusters {
-            fingerprints,
-            members,
-        })
+        let mut members = Vec::with_capacity(order.len());
+        for node in order {
+            let is_centre = centres[node as usize] == node;
+            members.push((fingerprints[node as usize], is_centre));
+        }
+        Ok(GivenClusters { members })
     }
 }
 
@@ -110,11 +106,7 @@ impl GivenClusters {
     /// comes first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = impl Iterator<Item = Fingerprint> + Clone> {
         let clusters = self.members.chunk_by(|_, next| !next.1);
-        clusters.map(|cluster| {
-            cluster
-                .iter()
-                .map(|&(node, _)| self.fingerprints[node as usize])
-        })
+        clusters.map(|cluster| cluster.iter().map(|member| member.0))
     }
 }
 

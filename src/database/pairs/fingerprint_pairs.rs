@@ -14,7 +14,6 @@ use crate::fingerprint::Fingerprint;
 use crate::parallel;
 use crate::plan::NearPair;
 
-/// An event of the search.
 pub(in crate::database) enum FingerprintPairs {
     /// Fingerprints that several documents have.
     Repeated(Vec<Fingerprint>),

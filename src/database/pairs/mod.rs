@@ -1,7 +1,6 @@
 //! All pairs of near documents of a snapshot, and those of two.
 
 mod fingerprint_pairs;
-mod members;
 mod near_counts;
 mod pairs;
 mod search;
@@ -14,6 +13,5 @@ pub(super) use search::content_bytes;
 pub use units::PairPosition;
 pub(super) use {
     fingerprint_pairs::{FingerprintPairs, PairsOfUnit},
-    members::Keys,
-    search::{MemberEvent, PairQuery},
+    search::{Keys, MemberEvent, PairQuery},
 };

@@ -5,9 +5,8 @@ use std::ops::ControlFlow;
 
 use foldhash::fast::RandomState;
 
-use super::members::{Keys, Member};
 use super::pairs::PairEvent;
-use super::search::{MemberEvent, PairQuery};
+use super::search::{Keys, Member, MemberEvent, PairQuery};
 use crate::database::near::{Near, NearBounds};
 use crate::database::snapshot::Snapshot;
 use crate::error::{Error, Result};
@@ -99,31 +98,36 @@ impl Snapshot {
     }
 }
 
-/// The counts while pairs are found.
 struct NearCounts {
     /// The least similarities, the least first.
     levels: Vec<f64>,
-    /// By distance and by level: the pairs that differ in exactly so many bits.
-    pairs: Vec<Vec<u64>>,
-    /// By distance and by level: the documents whose nearest one differs in exactly so many bits.
-    documents: Vec<Vec<u64>>,
+    /// In the order of the distances, then of the levels: the pairs that differ in exactly so many bits, and the
+    /// documents whose nearest one does.
+    exact: Vec<NearCount>,
     /// For each member that is near to another, the number of its row in `nearest`.
     rows: HashMap<DocumentNumber, u32, RandomState>,
     /// In rows of all levels: the distance of the nearest document, or none.
     nearest: Vec<u8>,
 }
 
-/// No distance.
 const NONE: u8 = u8::MAX;
 
 impl NearCounts {
     fn new(levels: Vec<f64>, max_distance: u32) -> Self {
-        let of_levels = vec![0; levels.len()];
-        let by_distance = vec![of_levels; max_distance as usize + 1];
+        let mut exact = Vec::new();
+        for max_distance in 0..=max_distance {
+            for &min_similarity in &levels {
+                exact.push(NearCount {
+                    max_distance,
+                    min_similarity,
+                    documents: 0,
+                    pairs: 0,
+                });
+            }
+        }
         Self {
             levels,
-            pairs: by_distance.clone(),
-            documents: by_distance,
+            exact,
             rows: HashMap::default(),
             nearest: Vec::new(),
         }
@@ -161,8 +165,9 @@ impl NearCounts {
     }
 
     fn add_pairs(&mut self, pairs: u64, distance: u32, reached: usize) {
-        for count in &mut self.pairs[distance as usize][..reached] {
-            *count = count.saturating_add(pairs);
+        let first = distance as usize * self.levels.len();
+        for count in &mut self.exact[first..first + reached] {
+            count.pairs = count.pairs.saturating_add(pairs);
         }
     }
 
@@ -185,30 +190,21 @@ impl NearCounts {
                 continue;
             }
             if *nearest != NONE {
-                self.documents[before as usize][level] -= member.group.documents;
+                self.exact[before as usize * width + level].documents -= member.group.documents;
             }
-            self.documents[distance as usize][level] += member.group.documents;
+            self.exact[distance as usize * width + level].documents += member.group.documents;
             *nearest = distance as u8;
         }
     }
 
-    /// The counts within each distance.
-    fn within(&self) -> Vec<NearCount> {
-        let mut within = Vec::new();
-        let mut documents = vec![0; self.levels.len()];
-        let mut pairs = vec![0u64; self.levels.len()];
-        for max_distance in 0..self.pairs.len() {
-            for (level, &min_similarity) in self.levels.iter().enumerate() {
-                documents[level] += self.documents[max_distance][level];
-                pairs[level] = pairs[level].saturating_add(self.pairs[max_distance][level]);
-                within.push(NearCount {
-                    max_distance: max_distance as u32,
-                    min_similarity,
-                    documents: documents[level],
-                    pairs: pairs[level],
-                });
-            }
+    fn within(mut self) -> Vec<NearCount> {
+        let width = self.levels.len();
+        for index in width..self.exact.len() {
+            let nearer = self.exact[index - width];
+            let count = &mut self.exact[index];
+            count.documents += nearer.documents;
+            count.pairs = count.pairs.saturating_add(nearer.pairs);
         }
-        within
+        self.exact
     }
 }

@@ -2,8 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::members::Keys;
-use super::search::{MemberEvent, PairQuery};
+use super::search::{Keys, MemberEvent, PairQuery};
 use super::units::PairPosition;
 use crate::database::crowding::FingerprintGroup;
 use crate::database::found::Found;
@@ -287,7 +286,6 @@ impl IntoIterator for Pairs {
 }
 
 impl PairEvent {
-    /// The event that the search gives of some members.
     pub(super) fn from_members(event: MemberEvent) -> Self {
         match event {
             MemberEvent::Group(member) => Self::Group(member.group),

@@ -89,9 +89,9 @@ impl<'r> Units<'r> {
 
         let mut units = Vec::new();
         for &slice in slices {
-            units.extend(posted.iter().map(|&part| Unit::of_groups(slice, part)));
-            for (pass, parts) in parts.iter().enumerate() {
-                units.extend(parts.iter().map(|&part| Unit::of_pass(pass, slice, part)));
+            // The groups come first, then the passes.
+            for (stage, parts) in [&posted].into_iter().chain(&parts).enumerate() {
+                units.extend(parts.iter().map(|&part| Unit { slice, stage, part }));
             }
         }
         let first = match from {
@@ -123,7 +123,11 @@ impl<'r> Units<'r> {
             Some(&unit) => unit,
             None => {
                 let slice = self.units.last().map_or(Part::ALL, |unit| unit.slice);
-                Unit::end(self.join.passes(), slice)
+                Unit {
+                    slice,
+                    stage: self.join.passes() + 1,
+                    part: Part::ALL,
+                }
             }
         };
         PairPosition::new(next, self.join_plan.clone(), search)
@@ -219,7 +223,6 @@ impl<'r> Units<'r> {
     }
 }
 
-/// The pairs of a unit that were not given yet.
 struct PairBatch<'e> {
     pairs: Vec<NearPair>,
     each: &'e mut dyn FnMut(&[NearPair]) -> Result<()>,
@@ -351,7 +354,6 @@ impl<'r> OtherSide<'r> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PairPosition {
-    /// The first unit that is not done.
     next: Unit,
     join_plan: Arc<JoinPlan>,
     /// The checksum of all this, with the search as its seed.
@@ -378,7 +380,6 @@ struct JoinPlan {
 }
 
 impl JoinPlan {
-    /// The cheapest plan at this commit.
     fn cheapest(
         reader: Reader<'_>,
         max_distance: u32,
@@ -394,26 +395,6 @@ impl JoinPlan {
 }
 
 impl Unit {
-    /// A unit of postings.
-    fn of_groups(slice: Part, part: Part) -> Self {
-        Self {
-            slice,
-            stage: 0,
-            part,
-        }
-    }
-
-    /// A unit of the table of a pass.
-    fn of_pass(pass: usize, slice: Part, part: Part) -> Self {
-        let stage = pass + 1;
-        Self { slice, stage, part }
-    }
-
-    /// The end of a search with so many passes, behind its last slice.
-    fn end(passes: usize, slice: Part) -> Self {
-        Self::of_pass(passes, slice, Part::ALL)
-    }
-
     /// The pass that it is of. `None` if it is of the groups.
     fn pass(self) -> Option<usize> {
         self.stage.checked_sub(1)
@@ -440,7 +421,6 @@ impl PairPosition {
         self.join_plan.goes_through_other_side
     }
 
-    /// Whether it belongs to this search.
     pub(super) fn belongs_to(&self, search: u64) -> bool {
         self.seal == seal(&self.next, &self.join_plan, search)
     }

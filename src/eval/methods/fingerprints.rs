@@ -45,18 +45,19 @@ impl Fingerprints {
             min_similarity,
         }
     }
+
+    fn scores_estimates(&self) -> bool {
+        self.sketch_size != SketchSize::None && self.min_similarity.is_none()
+    }
 }
 
 impl Method for Fingerprints {
     fn scale(&self) -> Scale {
-        match self.sketch_size {
-            _ if self.min_similarity.is_some() => Scale::Distance(self.max_distance),
-            SketchSize::None => Scale::Distance(self.max_distance),
-            SketchSize::Bytes16 | SketchSize::Bytes32 => {
-                let fortieths = (12..=40).rev();
-                Scale::Similarity(fortieths.map(|step| f64::from(step) / 40.0).collect())
-            }
+        if !self.scores_estimates() {
+            return Scale::Distance(self.max_distance);
         }
+        let fortieths = (12..=40).rev();
+        Scale::Similarity(fortieths.map(|step| f64::from(step) / 40.0).collect())
     }
 
     fn takes_tokens(&self) -> bool {
@@ -77,14 +78,14 @@ impl Method for Fingerprints {
         if distance > self.max_distance {
             return None;
         }
-        if let Some(least) = self.min_similarity {
-            let is_similar = self.estimate(a, b)? >= least;
-            return is_similar.then_some(-f64::from(distance));
+        if self.scores_estimates() {
+            return self.estimate(a, b);
         }
-        match self.sketch_size {
-            SketchSize::None => Some(-f64::from(distance)),
-            SketchSize::Bytes16 | SketchSize::Bytes32 => self.estimate(a, b),
-        }
+        let is_similar = match self.min_similarity {
+            Some(least) => self.estimate(a, b)? >= least,
+            None => true,
+        };
+        is_similar.then_some(-f64::from(distance))
     }
 
     fn estimate(&self, a: usize, b: usize) -> Option<f64> {

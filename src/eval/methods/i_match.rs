@@ -50,7 +50,6 @@ impl IMatch {
     }
 }
 
-/// For each word, whether it is in the lexicon.
 fn lexicon(corpus: &Corpus) -> Vec<bool> {
     let documents = corpus.len() as f64;
     let mut lexicon = Vec::with_capacity(corpus.words.len());

@@ -47,7 +47,6 @@ impl Method for Exact {
     }
 }
 
-/// Scores two lists.
 type Score = Box<dyn Fn(&[u64], &[u64]) -> f64 + Sync>;
 
 /// A list of hashes for each document, and the score of two lists.

@@ -1,12 +1,12 @@
 //! `spotsigs`: short chains of words that follow stop words, compared as multisets.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::eval::corpus::Corpus;
 use crate::eval::method::{Method, Scale};
-use crate::eval::overlap::Scored;
+use crate::eval::overlap::{Scored, jaccard, jaccard_pairs};
 
 /// A spot is an antecedent, which is a frequent stop word, with the next two words that are not stop words.
 /// The score is the Jaccard similarity of the multisets of spots. The words are English: texts without its
@@ -15,14 +15,18 @@ use crate::eval::overlap::Scored;
 /// The paper measures several sets of antecedents, distances and lengths of chains. Here the distance is 1 and
 /// the length 2, as in its example. It can also leave out spots that are rare or frequent in the collection, and
 /// texts of few spots. That is not done here: where a page has one copy, the spots that both share are the rare ones.
+/// Nor are texts compared in partitions by their lengths: an index of the spots finds the same pairs.
 ///
 /// # References
 ///
 /// Theobald, Siddharth, Paepcke: SpotSigs: Robust and Efficient Near Duplicate Detection in Large Web
-/// Collections, SIGIR 2008: spots in section 3, length partitions and pruning in section 4.
+/// Collections, SIGIR 2008: spots in section 3.
 pub(in crate::eval) struct SpotSigs {
-    /// The distinct spots of each document in order, with the number of times they occur.
-    spots: Vec<Vec<(u64, u32)>>,
+    /// For each document the hashes of its spots, in order. The first occurrence of a spot, the second and so on each
+    /// have a hash of their own. So the Jaccard similarity of these sets is that of the multisets.
+    spots: Vec<Vec<u64>>,
+    /// The number of distinct spots of all documents.
+    distinct: usize,
 }
 
 /// The stop words that begin a spot: the articles, and the forms of be, can, will, have and do, which were the
@@ -42,16 +46,22 @@ const CHAIN: usize = 2;
 impl SpotSigs {
     pub(in crate::eval) fn new(corpus: &Corpus) -> Self {
         let kinds = kinds(&corpus.words);
-        let mut all = Vec::with_capacity(corpus.len());
+        let mut spots = Vec::with_capacity(corpus.len());
+        let mut distinct = 0;
         for document in &corpus.documents {
-            let mut spots = BTreeMap::new();
+            let mut counts: HashMap<[u32; CHAIN + 1], u64> = HashMap::new();
+            let mut hashes = Vec::new();
             for spot in spots_of(&document.tokens, &kinds) {
+                let count = counts.entry(spot).or_default();
                 let bytes = spot.map(|word| corpus.word_hash(word).to_le_bytes());
-                *spots.entry(xxh3_64(bytes.as_flattened())).or_insert(0) += 1;
+                hashes.push(xxh3_64_with_seed(bytes.as_flattened(), *count));
+                *count += 1;
             }
-            all.push(spots.into_iter().collect());
+            hashes.sort_unstable();
+            distinct += counts.len();
+            spots.push(hashes);
         }
-        Self { spots: all }
+        Self { spots, distinct }
     }
 }
 
@@ -62,7 +72,6 @@ enum Kind {
     Other,
 }
 
-/// The kind of each word.
 fn kinds(words: &[String]) -> Vec<Kind> {
     let mut known = HashMap::new();
     for (list, kind) in [(OTHERS, Kind::StopWord), (ANTECEDENTS, Kind::Antecedent)] {
@@ -103,9 +112,9 @@ impl Method for SpotSigs {
         Scale::twentieths(6)
     }
 
+    /// A hash and a count for each distinct spot.
     fn bytes(&self) -> usize {
-        let spots: usize = self.spots.iter().map(Vec::len).sum();
-        spots * (size_of::<u64>() + size_of::<u32>())
+        self.distinct * (size_of::<u64>() + size_of::<u32>())
     }
 
     fn score(&self, a: usize, b: usize) -> Option<f64> {
@@ -113,98 +122,8 @@ impl Method for SpotSigs {
     }
 
     fn indexed(&self, least: f64) -> Option<Vec<Scored>> {
-        Some(similar_pairs(&self.spots, least))
+        Some(jaccard_pairs(&self.spots, least))
     }
-}
-
-/// The Jaccard similarity of two multisets: the sum of the lesser counts by the sum of the greater.
-fn jaccard(a: &[(u64, u32)], b: &[(u64, u32)]) -> f64 {
-    let mut i = 0;
-    let mut j = 0;
-    let mut both = 0;
-    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
-        both += if x.0 == y.0 { x.1.min(y.1) } else { 0 };
-        i += usize::from(x.0 <= y.0);
-        j += usize::from(y.0 <= x.0);
-    }
-    let either = length(a) + length(b) - both;
-    if either == 0 {
-        0.0
-    } else {
-        f64::from(both) / f64::from(either)
-    }
-}
-
-/// The number of spots, each as often as it occurs.
-fn length(spots: &[(u64, u32)]) -> u32 {
-    spots.iter().map(|&(_, count)| count).sum()
-}
-
-/// All pairs whose similarity is `least` or more.
-///
-/// The similarity is at most the shorter length by the longer. So the lengths are cut into partitions, such
-/// that a document can only be like those of its own partition and of the next. Each partition has an inverted
-/// index. The spots of a document are looked up there, the rarest first. When those that were looked up make
-/// more than `1 - least` of its length, no other document can be like it: it would share too few.
-fn similar_pairs(spots: &[Vec<(u64, u32)>], least: f64) -> Vec<Scored> {
-    let lengths: Vec<u32> = spots.iter().map(|spots| length(spots)).collect();
-    let bounds = partition_bounds(lengths.iter().max().copied().unwrap_or(0), least);
-    let mut partitions = Vec::with_capacity(spots.len());
-    for &length in &lengths {
-        partitions.push(bounds.partition_point(|&bound| bound <= length));
-    }
-    let mut frequencies: HashMap<u64, u32> = HashMap::new();
-    let mut indexes: Vec<HashMap<u64, Vec<usize>>> = vec![HashMap::new(); bounds.len() + 2];
-    for (number, spots) in spots.iter().enumerate() {
-        for (spot, _) in spots {
-            *frequencies.entry(*spot).or_default() += 1;
-            let index = &mut indexes[partitions[number]];
-            index.entry(*spot).or_default().push(number);
-        }
-    }
-    let mut pairs = Vec::new();
-    for (first, own) in spots.iter().enumerate() {
-        let mut rarest = own.clone();
-        rarest.sort_unstable_by_key(|(spot, _)| (frequencies[spot], *spot));
-        let mut seen = HashSet::new();
-        let mut looked_up = 0;
-        for (spot, count) in rarest {
-            // Rounding must not end the search too early.
-            if f64::from(looked_up) > (1.0 - least) * f64::from(lengths[first]) + 1e-6 {
-                break;
-            }
-            let here = partitions[first];
-            let near = indexes[here..here + 2].iter();
-            for &second in near.filter_map(|index| index.get(&spot)).flatten() {
-                // Of two documents in different partitions, the one in the lower has the turn.
-                let has_turn = partitions[second] > here || second > first;
-                if !has_turn || !seen.insert(second) {
-                    continue;
-                }
-                let similarity = jaccard(own, &spots[second]);
-                if similarity >= least {
-                    let a = first.min(second) as u32;
-                    let b = first.max(second) as u32;
-                    pairs.push((a, b, similarity));
-                }
-            }
-            looked_up += count;
-        }
-    }
-    pairs.sort_unstable_by_key(|&(first, second, _)| (first, second));
-    pairs
-}
-
-/// The first lengths of the partitions after the first one. Each partition ends where its first length is
-/// less than `least` of the next one's.
-fn partition_bounds(longest: u32, least: f64) -> Vec<u32> {
-    let mut bounds = Vec::new();
-    let mut begin = 1u32;
-    while begin <= longest {
-        begin = ((f64::from(begin) / least).floor() as u32 + 1).max(begin + 1);
-        bounds.push(begin);
-    }
-    bounds
 }
 
 #[cfg(test)]
@@ -244,43 +163,16 @@ mod tests {
         );
     }
 
-    /// By hand: {x, x, y} and {x, y, y, z} have x and y in common, of 2 + 2 + 1.
+    /// By hand: the spots {x, x, y} and {x, y, y, z} have x and y in common, of 2 + 2 + 1.
     #[test]
     fn counts_are_compared_as_multisets() {
-        assert_eq!(jaccard(&[(1, 2), (2, 1)], &[(1, 1), (2, 2), (3, 1)]), 0.4);
-        assert_eq!(jaccard(&[], &[]), 0.0);
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn partitions_and_pruning_lose_no_pair(
-            documents in proptest::collection::vec(
-                proptest::collection::btree_map(0u64..25, 1u32..4, 0..25), 0..25,
-            ),
-        ) {
-            let spots: Vec<Vec<(u64, u32)>> =
-                documents.iter().map(|spots| spots.clone().into_iter().collect()).collect();
-            for least in [0.2, 0.3, 0.5, 0.7, 1.0] {
-                let mut expected = Vec::new();
-                for a in 0..documents.len() {
-                    for b in a + 1..documents.len() {
-                        // From the definition: sums of the lesser and of the greater counts, spot by spot.
-                        let mut lesser = 0;
-                        let mut greater = 0;
-                        for spot in 0..25 {
-                            let of_a = documents[a].get(&spot).copied().unwrap_or(0);
-                            let of_b = documents[b].get(&spot).copied().unwrap_or(0);
-                            lesser += of_a.min(of_b);
-                            greater += of_a.max(of_b);
-                        }
-                        let score = f64::from(lesser) / f64::from(greater.max(1));
-                        if score >= least {
-                            expected.push((a as u32, b as u32, score));
-                        }
-                    }
-                }
-                proptest::prop_assert_eq!(similar_pairs(&spots, least), expected);
-            }
-        }
+        let [x, y, z] = ["the x p ", "the y q ", "the z r "];
+        let texts = [[x, x, y].concat(), [x, y, y, z].concat(), String::new()];
+        let corpus = Corpus::from_texts(&texts.each_ref().map(String::as_str));
+        let described = SpotSigs::new(&corpus);
+        assert_eq!(described.score(0, 1), Some(0.4));
+        assert_eq!(described.score(2, 2), None);
+        assert_eq!(described.indexed(0.3), Some(vec![(0, 1, 0.4)]));
+        assert_eq!(described.bytes(), 12 * (2 + 3));
     }
 }

@@ -4,7 +4,6 @@ use crate::eval::corpus::Corpus;
 use crate::eval::method::{Method, Scale};
 use crate::text::TextMeasure;
 
-/// Keeps how often each word occurs.
 pub(in crate::eval) struct Texts {
     measure: TextMeasure,
     /// The words of each document, in order, with their counts.

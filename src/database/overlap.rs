@@ -1,14 +1,14 @@
 //! Overlap: how much of a text stood elsewhere, unit by unit and by document.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use super::tally::{Largest, MOST_BYTES, Pass};
-use crate::database::answering::{self, MOST_FOR_EACH};
-use crate::database::near::Near;
-use crate::database::query::{Match, Query};
-use crate::database::snapshot::Snapshot;
+use super::answering::{self, MOST_FOR_EACH};
+use super::near::Near;
+use super::query::{Match, Query};
+use super::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::metrics::Tally;
@@ -224,7 +224,7 @@ impl Snapshot {
     }
 
     /// As [`overlap_with`](Self::overlap_with), with so much memory for documents.
-    pub(super) fn overlap_within(
+    fn overlap_within(
         &self,
         text: &str,
         query: &OverlapQuery,
@@ -271,7 +271,6 @@ impl Snapshot {
 }
 
 impl Overlap {
-    /// Adds a unit of the text.
     fn add(&mut self, unit: OverlapUnit) {
         if unit.is_too_short {
             self.too_short += 1;
@@ -333,7 +332,6 @@ struct Search<'a> {
     most_bytes: usize,
 }
 
-/// What a search has found.
 struct Found {
     /// By the index of what is wanted.
     firsts: Vec<First>,
@@ -475,7 +473,6 @@ impl OverlapQuery {
     }
 }
 
-/// A paragraph or a sentence of the text.
 struct TextUnit {
     range: Range<usize>,
     characters: u64,
@@ -484,13 +481,12 @@ struct TextUnit {
 }
 
 /// What one unit, or several equal ones, are looked for by. Equal units are looked for once.
-pub(super) struct Wanted {
-    pub(super) fingerprint: Fingerprint,
-    pub(super) sketch: Option<Sketch>,
-    /// The number of units.
-    pub(super) units: u64,
+struct Wanted {
+    fingerprint: Fingerprint,
+    sketch: Option<Sketch>,
+    units: u64,
     /// Their characters together.
-    pub(super) characters: u64,
+    characters: u64,
 }
 
 /// The units of a text, and those that are looked for.
@@ -535,4 +531,297 @@ fn units_of(
         });
     }
     Ok((units, wanted))
+}
+
+// Which documents have which units of a text: exact for any number of documents, in bounded memory.
+//
+// A sentence such as a notice of copyright may stand in millions of documents. The documents are counted in passes
+// over all matches. A pass counts those of the least keys that were not counted before, as many as there is room for.
+
+/// The memory of a pass.
+const MOST_BYTES: usize = 64 << 20;
+
+/// What a document takes beside its key and its units, with what the allocator adds.
+const BYTES_OF_DOCUMENT: usize = 112;
+const BYTES_OF_UNIT: usize = size_of::<u32>();
+
+struct Pass {
+    /// Documents before this one were counted by earlier passes.
+    begin: Box<[u8]>,
+    /// This document and those after it are left for the next pass.
+    end: Option<Box<[u8]>>,
+    documents: BTreeMap<Box<[u8]>, Counted>,
+    bytes: usize,
+    most_bytes: usize,
+}
+
+struct Counted {
+    /// The indexes of the units that it has. Some may be there repeatedly.
+    wanted: Vec<u32>,
+    /// When the earliest of the matches was seen.
+    seen: i64,
+}
+
+impl Pass {
+    fn first(most_bytes: usize) -> Self {
+        Self::beginning(Box::default(), most_bytes)
+    }
+
+    fn beginning(begin: Box<[u8]>, most_bytes: usize) -> Self {
+        Self {
+            begin,
+            end: None,
+            documents: BTreeMap::new(),
+            bytes: 0,
+            most_bytes,
+        }
+    }
+
+    /// Adds a match: a document that has the unit with this index.
+    fn add(&mut self, document: &[u8], wanted: u32, seen: i64) {
+        let is_left = self.end.as_deref().is_some_and(|end| document >= end);
+        if is_left || document < &*self.begin {
+            return;
+        }
+        match self.documents.get_mut(document) {
+            Some(counted) => {
+                counted.seen = counted.seen.min(seen);
+                if counted.wanted.last() == Some(&wanted) {
+                    return;
+                }
+                counted.wanted.push(wanted);
+                self.bytes += BYTES_OF_UNIT;
+            }
+            None => {
+                let counted = Counted {
+                    wanted: vec![wanted],
+                    seen,
+                };
+                self.bytes += counted.bytes(document);
+                self.documents.insert(document.into(), counted);
+            }
+        }
+        if self.bytes > self.most_bytes {
+            self.make_room();
+        }
+    }
+
+    /// Leaves documents for the next pass, until half of the room is free. One document is kept in any case.
+    fn make_room(&mut self) {
+        self.bytes = 0;
+        for (key, counted) in &mut self.documents {
+            counted.tidy();
+            self.bytes += counted.bytes(key);
+        }
+        while self.bytes > self.most_bytes / 2 && self.documents.len() > 1 {
+            if let Some((key, counted)) = self.documents.pop_last() {
+                self.bytes -= counted.bytes(&key);
+                self.end = Some(key);
+            }
+        }
+    }
+
+    /// Adds the documents of this pass to those of the others. Returns the next pass, if any document is left.
+    fn end(self, wanted: &[Wanted], into: &mut Largest) -> Option<Self> {
+        let all: u64 = wanted.iter().map(|wanted| wanted.characters).sum();
+        for (key, mut counted) in self.documents {
+            counted.tidy();
+            let mut document = OverlapDocument {
+                key: key.into_vec(),
+                units: 0,
+                characters: 0,
+                share: 0.0,
+                first_units: 0,
+                seen: counted.seen,
+            };
+            for index in counted.wanted {
+                let wanted = &wanted[index as usize];
+                document.units += wanted.units;
+                document.characters += wanted.characters;
+            }
+            document.share = document.characters as f64 / all as f64;
+            into.add(document);
+        }
+        Some(Self::beginning(self.end?, self.most_bytes))
+    }
+}
+
+impl Counted {
+    /// Each unit once.
+    fn tidy(&mut self) {
+        self.wanted.sort_unstable();
+        self.wanted.dedup();
+        self.wanted.shrink_to_fit();
+    }
+
+    fn bytes(&self, key: &[u8]) -> usize {
+        key.len() + self.wanted.len() * BYTES_OF_UNIT + BYTES_OF_DOCUMENT
+    }
+}
+
+/// The documents with the largest shares of the text, and the number of all.
+struct Largest {
+    list: Vec<OverlapDocument>,
+    total: u64,
+    limit: usize,
+}
+
+impl Largest {
+    fn new(limit: usize) -> Self {
+        Self {
+            list: Vec::new(),
+            total: 0,
+            limit,
+        }
+    }
+
+    fn add(&mut self, document: OverlapDocument) {
+        /// So many more are held, so that memory grows with the limit and not with the documents.
+        const MORE: usize = 64;
+        self.total += 1;
+        self.list.push(document);
+        if self.list.len() >= self.limit.saturating_mul(2).saturating_add(MORE) {
+            self.keep_largest();
+        }
+    }
+
+    fn keep_largest(&mut self) {
+        let order = |document: &OverlapDocument| (Reverse(document.characters), document.seen);
+        self.list
+            .sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.key.cmp(&b.key)));
+        self.list.truncate(self.limit);
+    }
+
+    /// The largest, in order, and the number of all.
+    fn end(mut self) -> (Vec<OverlapDocument>, u64) {
+        self.keep_largest();
+        (self.list, self.total)
+    }
+}
+
+/// Passes over all matches give the same answer, however little room they have.
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{CreateOptions, Database, Scheme};
+
+    type TestResult = Result<(), Box<dyn std::error::Error>>;
+
+    /// A sentence of a number, like no other.
+    fn sentence(number: u64) -> String {
+        let mut text = String::new();
+        for word in 0..8 {
+            let hash = xxhash_rust::xxh3::xxh3_64(&[number.to_le_bytes(), [word; 8]].concat());
+            text += &format!("W{hash:x} ");
+        }
+        text.trim_end().to_owned() + ". "
+    }
+
+    /// 300 documents, each with some of 40 sentences, and these sentences as a text.
+    fn stored(path: &std::path::Path) -> Result<(Snapshot, String)> {
+        let database = Database::create(path, &CreateOptions::new().scheme(Scheme::MinwiseShort1))?;
+        let fingerprinter = database.fingerprinter()?;
+        let mut txn = database.begin_write()?;
+        for document in 0..300u64 {
+            for number in 0..40 {
+                let lot =
+                    xxhash_rust::xxh3::xxh3_64(&[document, number].map(u64::to_le_bytes).concat());
+                if lot.is_multiple_of(number + 1) {
+                    let unit = fingerprinter
+                        .document(format!("{document}#{}", number + 1), &sentence(number));
+                    txn.insert(&unit.with_seen((lot >> 40) as i64 % 10))?;
+                }
+            }
+        }
+        txn.commit()?;
+        Ok((database.snapshot()?, (0..45).map(sentence).collect()))
+    }
+
+    /// The answer in passes of so many bytes, and the number of passes.
+    fn within(snapshot: &Snapshot, text: &str, most_bytes: usize) -> Result<(Overlap, u64)> {
+        let mut passes = 0;
+        let query = OverlapQuery::new().limit(7);
+        let overlap = snapshot.overlap_within(text, &query, most_bytes, |done, _| {
+            passes += u64::from(done == 0);
+            ControlFlow::Continue(())
+        })?;
+        Ok((overlap, passes))
+    }
+
+    #[test]
+    fn the_answer_does_not_depend_on_the_room_for_documents() -> TestResult {
+        let folder = tempfile::tempdir()?;
+        let (snapshot, text) = stored(&folder.path().join("d.simdb"))?;
+        let (expected, passes) = within(&snapshot, &text, MOST_BYTES)?;
+        assert_eq!(passes, 1);
+        assert_eq!((expected.found, expected.total_documents), (40, 300));
+        for most_bytes in [0, 1, 500, 5_000] {
+            let (overlap, passes) = within(&snapshot, &text, most_bytes)?;
+            assert_eq!(overlap, expected, "{most_bytes} bytes");
+            let most_passes = if most_bytes < 2 { 300..=300 } else { 2..=299 };
+            assert!(
+                most_passes.contains(&passes),
+                "{most_bytes} bytes: {passes} passes"
+            );
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn units_of_a_document_count_once_in_whatever_order_they_come() {
+        let wanted: Vec<Wanted> = (1..=3).map(wanted_of).collect();
+        let mut pass = Pass::first(200);
+        for round in 0..100 {
+            for (document, index) in [("a", 2), ("a", 0), ("b", 1), ("a", 2), ("a", 1)] {
+                pass.add(document.as_bytes(), index, 50 - round);
+            }
+        }
+        let mut largest = Largest::new(10);
+        let next = pass.end(&wanted, &mut largest).expect("b has no room");
+        assert!(next.end(&wanted, &mut largest).is_none());
+        let (list, total) = largest.end();
+        assert_eq!(total, 1, "b comes in the next pass");
+        assert_eq!(
+            (list[0].units, list[0].characters, list[0].seen),
+            (6, 60, -49)
+        );
+        assert_eq!(list[0].share, 1.0);
+    }
+
+    fn wanted_of(units: u64) -> Wanted {
+        Wanted {
+            fingerprint: Fingerprint::from_bits(units),
+            sketch: None,
+            units,
+            characters: 10 * units,
+        }
+    }
+
+    #[test]
+    fn the_largest_are_kept_in_order() {
+        let wanted: Vec<Wanted> = (1..=50).map(wanted_of).collect();
+        let mut pass = Pass::first(MOST_BYTES);
+        let mut expected = BTreeSet::new();
+        for number in 0..1_000u32 {
+            let hash = number.wrapping_mul(0x9e37_79b9) >> 8;
+            let (index, seen) = (hash % 50, i64::from(hash / 50 % 3));
+            pass.add(format!("{number}").as_bytes(), index, seen);
+            expected.insert((50 - index, seen, format!("{number}").into_bytes()));
+        }
+        for limit in [0, 1, 10, 999, 1_000, 5_000] {
+            let mut largest = Largest::new(limit);
+            let mut pass = Pass::first(MOST_BYTES);
+            for (left, seen, key) in &expected {
+                pass.add(key, 50 - left, *seen);
+            }
+            assert!(pass.end(&wanted, &mut largest).is_none());
+            let (list, total) = largest.end();
+            assert_eq!(total, 1_000);
+            let listed: Vec<_> = list.into_iter().map(|it| it.key).collect();
+            let expected = expected.iter().take(limit).map(|it| it.2.clone());
+            assert_eq!(listed, expected.collect::<Vec<_>>());
+        }
+    }
 }
