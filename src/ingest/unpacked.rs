@@ -152,7 +152,7 @@ impl Unpacked {
             return Ok(());
         }
         let bytes = self.look(MOST_MEMBER_HEADER + BEGINNING_OF_MEMBER)?;
-        let is_part = bytes.starts_with(GZIP) || bytes.starts_with(ZSTD);
+        let is_part = member_header(bytes).is_some() || bytes.starts_with(ZSTD);
         if !is_part || !Search::new(&[])?.is_at_record(bytes) {
             return Ok(());
         }

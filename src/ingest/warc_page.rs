@@ -48,6 +48,7 @@ impl<'b> WarcPage<'b> {
             return Ok(None);
         }
         let own_type = header.text("Content-Type").unwrap_or_default();
+        let own_type = own_type.to_ascii_lowercase();
         let is_http = own_type.contains("application/http") || header.is_of_type("response");
         let split = if is_http { Head::split(body) } else { None };
         let (head, sent) = match split {
@@ -418,8 +419,14 @@ impl<'b> Head<'b> {
         if begins_head && !(has_page && may_be_text) {
             return Some(next);
         }
-        let (_, next) = self.body_and_answer(rest).filter(|_| !has_page)?;
-        Some(next)
+        if has_page {
+            return None;
+        }
+        match self.body_and_answer(rest) {
+            Some((_, next)) => Some(next),
+            None if matches!(self.status, 100..=199 | 300..=399 | 401 | 407) => head_within(rest),
+            None => None,
+        }
     }
 
     /// The body of this answer by the length that it states, if another answer is behind, and that.
@@ -486,6 +493,15 @@ fn status_of(line: &[u8]) -> Option<u16> {
         0 => None,
         _ => status_behind(line, &rest[version..]),
     }
+}
+
+/// The first head of an answer within bytes. Those before may be a body of which no length is stated, as one in chunks.
+fn head_within(bytes: &[u8]) -> Option<&[u8]> {
+    let mut heads = memchr::memmem::find_iter(bytes, b"\nHTTP/").map(|at| &bytes[at + 1..]);
+    heads.find(|head| {
+        let (line, behind) = split_line(head);
+        status_of(line).is_some() && begins_field(behind)
+    })
 }
 
 /// Whether a field of a head, or the end of the head, is here.

@@ -1489,6 +1489,15 @@ fn what_is_around_a_packed_page_is_passed_over() -> TestResult {
             b"HTTP/1.1 302 Found\r\nLocation: /b\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n",
             page.as_bytes(),
         ].concat()),
+        record("response", "http://a/chunked", "application/http", &[
+            &b"HTTP/1.1 302 Found\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nmoved\r\n0\r\n\r\nHTTP/1.1 401 x\r\n\r\nno\n"[..],
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n",
+            page.as_bytes(),
+        ].concat()),
+        record("resource", "http://a/letters", "Application/HTTP; msgtype=response", &[
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n",
+            page.as_bytes(),
+        ].concat()),
         record("response", "http://a/h2", "application/http", &[
             b"h2 200\r\ncontent-type: text/html\r\n\r\n",
             page.as_bytes(),
@@ -1496,7 +1505,7 @@ fn what_is_around_a_packed_page_is_passed_over() -> TestResult {
     ];
     ingest(&folder, "in.warc", &records.concat())?.expect(0);
     let found = fingerprints(&folder, "in.warc")?;
-    assert_eq!(found.len(), 5);
+    assert_eq!(found.len(), 7);
     for (key, fingerprint) in &found {
         assert_eq!(fingerprint, &found[0].1, "{key}");
     }
