@@ -1,7 +1,6 @@
 //! Blocks of rows and of documents. A file whose checksums somebody has made anew may have any bytes in them.
 
-use super::document_packing::{extent_of, pack_documents};
-use super::documents::DocumentBlock;
+use super::documents::{DocumentBlock, extent_of, pack_documents};
 use super::envelope::FileSeed;
 use super::packed::{self, Packer};
 use super::row::{Lists, Row};

@@ -8,9 +8,8 @@
 
 use std::ops::RangeInclusive;
 
-use super::entry::Extent;
+use super::entry::{Extent, Filter, MAX_BLOCK_LINES};
 use super::envelope::{Fields, FileSeed, Problem};
-use super::filter::{Filter, MAX_BLOCK_LINES};
 use super::row::{Lists, Row};
 
 /// A block as it is stored, and what its directory says of it.
@@ -495,7 +494,6 @@ fn read(bytes: &[u8], bit: usize, width: u32) -> u64 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::packed::decode_part;
     use super::*;
 
     fn pack_rows<R: Row>(puts: &[R], marks: &[R], limit: usize, filtered: bool) -> Vec<Packed<R>> {
