@@ -133,6 +133,11 @@ impl<R: Row> Lists<R> {
         self.puts.len() + self.marks.len()
     }
 
+    /// The rows that are put, and those that are marked.
+    pub(crate) fn as_slices(&self) -> (&[R], &[R]) {
+        (&self.puts, &self.marks)
+    }
+
     /// Removes all rows. The memory is used again.
     pub(crate) fn clear(&mut self) {
         self.puts.clear();

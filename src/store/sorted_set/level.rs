@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use sdd::Guard;
 
 use super::chunk::{Chunk, Fence};
-use super::lists::part;
+use super::run::part;
 use super::shared_list::SharedList;
 use super::summary::{Outline, Summaries};
 use crate::error::{Error, Result};

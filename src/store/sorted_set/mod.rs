@@ -2,9 +2,7 @@
 //! here knows what the rows mean.
 
 mod chunk;
-mod inspect;
 mod level;
-mod lists;
 mod overlay;
 mod ranges;
 mod run;
@@ -23,10 +21,9 @@ mod times;
 pub(crate) use chunk::hostile;
 pub(crate) use chunk::{NewBlock, lone_entries};
 pub(crate) use level::{Level, Position};
-pub(crate) use lists::{Life, merge_onto, part};
 pub(crate) use overlay::Overlay;
 pub(crate) use ranges::{Marks, Receiver, Searched, read_ranges};
-pub(crate) use run::{Rules, Run};
+pub(crate) use run::{Life, Rules, Run, merge_onto, part};
 pub(crate) use set::{SetLevel, SortedSet};
 pub(crate) use set_reader::SetReader;
 pub(crate) use summary::{DirectoryWriter, StoredDirectory};

@@ -5,8 +5,7 @@ use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::lists::{Life, merge, sorted};
-use super::run::{Rules, Run};
+use super::run::{Life, Rules, Run, merge, sorted};
 use super::set::push_run;
 use crate::store::blocks::{Lists, Row};
 
