@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::probes::{ProbeSet, ProbedPrefix};
+use super::plan::{ProbeSet, ProbedPrefix};
 use super::table::Table;
 use crate::fingerprint::Fingerprint;
 
