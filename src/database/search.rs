@@ -614,7 +614,7 @@ impl<'a> Search<'a> {
         })?;
         if let Some(document) = &document
             && let Some(verify) = self.verify
-            && !verify.matches(self.document, document)?
+            && !verify(self.document, document).map_err(|source| Error::Verify(source.into()))?
         {
             return Ok(None);
         }
