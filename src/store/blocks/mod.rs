@@ -34,6 +34,4 @@ pub(crate) use packed::{MAX_ROWS, Packed, Packer, decode as decode_rows};
 pub(crate) use row::{Lists, Row};
 #[cfg(test)]
 pub(crate) use segment::live::live_segments;
-pub(crate) use segment::{
-    Block, CutRows, Kept, ROWS_PER_PREFIX, Segment, SegmentBuilder, Signatures, around,
-};
+pub(crate) use segment::{Block, CutRows, Kept, ROWS_PER_PREFIX, Segment, Signatures, around};

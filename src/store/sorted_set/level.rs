@@ -24,10 +24,10 @@ use crate::metrics::Tally;
 use crate::planted::planted;
 use crate::store::blocks::{
     Block, Entry, Extent, Kept, LINE_BYTES, Lists, Problem, Residence, Resident, Row, Segment,
-    SegmentBuilder, SetBlocks, Signatures,
+    SetBlocks, Signatures,
 };
 use crate::store::engine::LevelName;
-use crate::store::lookup::{Prefixes, guess, partition_point_from};
+use crate::store::lookup::{LargeList, Prefixes, guess, partition_point_from};
 
 /// The position of a block in its level. Positions are ordered as the blocks are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -671,19 +671,22 @@ impl<R: Row> Level<R> {
             return Ok(Kept::Signatures(Signatures::new(&lists.puts)));
         }
         let rows = self.slots[chunk].outline.rows;
-        let mut segment = SegmentBuilder::new(rows.puts as usize, rows.marks as usize);
+        let mut puts = LargeList::with_capacity(rows.puts as usize);
+        let mut marks = Vec::with_capacity(rows.marks as usize);
         for entry in entries {
-            if let Some(older) = older
-                && let Some((puts, marks)) = older.resident_rows_of(entry, &guard)
-            {
-                segment.add(puts, marks);
-                continue;
-            }
-            lists.clear();
-            blocks.read_rows(entry, &mut lists)?;
-            segment.add(&lists.puts, &lists.marks);
+            let resident = older.and_then(|older| older.resident_rows_of(entry, &guard));
+            let of_block = match resident {
+                Some(rows) => rows,
+                None => {
+                    lists.clear();
+                    blocks.read_rows(entry, &mut lists)?;
+                    lists.as_slices()
+                }
+            };
+            puts.extend_from_slice(of_block.0);
+            marks.extend_from_slice(of_block.1);
         }
-        Ok(Kept::Rows(segment.finish()))
+        Ok(Kept::Rows(Segment::new(puts, marks)))
     }
 
     /// Makes the segments of the chunks that an older level does not have, where that had one in the same place. In
