@@ -313,15 +313,14 @@ fn give(
 
 #[cfg(test)]
 mod tests {
-    use super::super::covering::{Reach, radius};
+    use super::super::covering::radius;
     use super::*;
 
     /// The radius with this number of flips in each table.
     fn radius_of(plan: &Plan, flips: u32) -> u32 {
         let mut reaches = Vec::new();
         for table in plan.tables() {
-            let prefix = table.own_mask();
-            reaches.push(Reach { prefix, flips });
+            reaches.push(table.reach(table.prefix_bits, flips));
         }
         radius(&reaches).expect("a plan has tables")
     }

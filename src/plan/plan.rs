@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use super::cost::CostModel;
-use super::covering::{self, Reach};
+use super::covering;
 use super::planner;
 use super::table::{MOST_TABLES, Permuted, Table};
 use crate::error::Result;
@@ -101,10 +101,7 @@ impl Plan {
     pub(crate) fn radius(&self) -> u32 {
         let mut reaches = Vec::with_capacity(self.tables.len());
         for table in &self.tables {
-            reaches.push(Reach {
-                prefix: table.own_mask(),
-                flips: 0,
-            });
+            reaches.push(table.reach(table.prefix_bits, 0));
         }
         covering::radius(&reaches).unwrap_or(0)
     }
@@ -263,10 +260,8 @@ impl ProbeSet {
             Self::Prefixes(prefixes) => {
                 let mut reaches = Vec::with_capacity(prefixes.len());
                 for prefix in prefixes {
-                    reaches.push(Reach {
-                        prefix: tables[prefix.table].prefix_mask(prefix.prefix_bits),
-                        flips: prefix.flips,
-                    });
+                    let table = &tables[prefix.table];
+                    reaches.push(table.reach(prefix.prefix_bits, prefix.flips));
                 }
                 covering::is_proved(&reaches, distance)
             }
