@@ -108,13 +108,6 @@ struct Held {
     are_cut: bool,
 }
 
-impl Held {
-    const ALL: Self = Self {
-        share: 1.0,
-        are_cut: false,
-    };
-}
-
 impl CostModel {
     /// The cost model of `rows` fingerprints in one level, all of it in the cache, that are spread as those of a
     /// sample. A sample of less than two fingerprints stands for uniform ones.
@@ -126,14 +119,8 @@ impl CostModel {
             }
         }
         Self {
-            work: Work::Queries(1.0),
-            rows,
             tables: tables.len() as f64,
-            levels: 1.0,
-            runs: Vec::new(),
-            cache_bytes: f64::INFINITY,
-            held: Held::ALL,
-            shares,
+            ..Self::stored(rows, shares, 1, Vec::new(), f64::INFINITY)
         }
     }
 
@@ -147,18 +134,21 @@ impl CostModel {
         cache_bytes: f64,
     ) -> Self {
         let tables = shares.len() as f64;
-        let model = Self {
+        let mut model = Self {
             work: Work::Queries(1.0),
             rows,
             tables,
             levels: levels as f64,
             runs,
             cache_bytes,
-            held: Held::ALL,
+            held: Held {
+                share: 1.0,
+                are_cut: false,
+            },
             shares,
         };
-        let held = model.held_of(tables);
-        Self { held, ..model }
+        model.held = model.held_of(tables);
+        model
     }
 
     /// What of the rows of so many tables is in memory, if no other table is read.
