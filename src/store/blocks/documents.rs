@@ -515,19 +515,20 @@ pub(crate) fn pack_documents(
 
 /// What the directory says of documents.
 pub(crate) fn extent_of(documents: &[DocumentRef<'_>]) -> Extent {
-    let of = |document: &DocumentRef<'_>| {
+    let mut extent = Extent::EMPTY;
+    for document in documents {
         let unposted = match document.fingerprint {
             Some(_) => 0,
             // If the scope cannot be read, whoever looks for it has to see the document.
             None => document.scope().map_or(u64::MAX, scope_bit),
         };
-        Extent {
+        extent = extent.with(Extent {
             least_seen: document.seen,
             greatest_seen: document.seen,
             unposted,
-        }
-    };
-    documents.iter().map(of).fold(Extent::EMPTY, Extent::with)
+        });
+    }
+    extent
 }
 
 /// A compressed block of about `wanted` plain bytes, the number of its documents, and the plain bytes to
@@ -581,27 +582,28 @@ const HEADER_BYTES: usize = 6;
 /// The number of documents that fit into a block of `limit` bytes that is not compressed, at least one.
 fn fit(documents: &[DocumentRef<'_>], limit: usize) -> usize {
     let first = documents[0];
-    let (mut seen, mut keys, mut extras, mut numbers) =
-        (Bounds::EMPTY, Bounds::EMPTY, Bounds::EMPTY, Bounds::EMPTY);
-    let mut flags = Bounds::EMPTY;
-    let mut repeats = Bounds::EMPTY;
-    let mut shingles = Bounds::EMPTY;
+    let mut columns = [Bounds::EMPTY; 7];
     let mut bytes = 0;
     let mut sketch = 0;
     for (index, document) in documents.iter().enumerate().take(MAX_DOCUMENTS) {
-        // The least time is not known yet. So each time becomes an unsigned number, in the same order.
-        seen.add((document.seen as u64) ^ (1 << 63));
-        keys.add(document.key.len() as u64);
-        extras.add(document.extras.len() as u64);
-        numbers.add((document.number - first.number) - index as u64);
-        flags.add(u64::from(document.fingerprint.is_some()));
-        repeats.add(document.repeats.into());
+        let values = [
+            // The least time is not known yet. So each time becomes an unsigned number, in the same order.
+            document.seen as u64 ^ 1 << 63,
+            document.key.len() as u64,
+            document.extras.len() as u64,
+            document.number - first.number - index as u64,
+            document.fingerprint.is_some().into(),
+            document.repeats.into(),
+            document.sketch.map_or(0, |sketch| sketch.shingles.into()),
+        ];
         bytes += 8 + document.key.len() + document.extras.len();
-        shingles.add(document.sketch.map_or(0, |sketch| sketch.shingles.into()));
         sketch = sketch.max(document.sketch.map_or(0, |sketch| sketch.bytes.len()));
-        let columns = [&seen, &keys, &extras, &numbers, &flags, &repeats, &shingles];
-        let columns: usize = columns.iter().map(|column| column.bytes(index + 1)).sum();
-        if HEADER_BYTES + 16 + bytes + columns + sketch * (index + 1) > limit {
+        let mut of_columns = 0;
+        for (column, value) in columns.iter_mut().zip(values) {
+            column.add(value);
+            of_columns += column.bytes(index + 1);
+        }
+        if HEADER_BYTES + 16 + bytes + of_columns + sketch * (index + 1) > limit {
             return index.max(1);
         }
     }

@@ -205,15 +205,13 @@ fn encode<R: Row>(puts: &[R], marks: &[R], limit: usize, file: FileSeed) -> Pack
     bytes.extend([KIND, VERSION]);
     encode_list(puts, &mut bytes);
     encode_list(marks, &mut bytes);
-    let high = puts.last().max(marks.last()).copied().unwrap_or(R::MIN);
-    let filter = Filter::default();
     Packed {
         checksum: file.checksum(&bytes),
         bytes,
-        high,
+        high: puts.last().max(marks.last()).copied().unwrap_or(R::MIN),
         puts: puts.len() as u16,
         marks: marks.len() as u16,
-        filter,
+        filter: Filter::default(),
         extent: None,
     }
 }
