@@ -33,7 +33,6 @@ impl Blocks {
         }
     }
 
-    /// The seed of the file.
     pub(crate) fn file(&self) -> FileSeed {
         self.file
     }
@@ -120,7 +119,6 @@ impl<'a> SetBlocks<'a> {
         self.blocks.source.read_chunk(level, last, read)
     }
 
-    /// The seed of the file.
     pub(crate) fn file(self) -> FileSeed {
         self.blocks.file
     }
@@ -199,7 +197,6 @@ impl<'a> SetBlocks<'a> {
         }
     }
 
-    /// The error for a damaged block.
     pub(crate) fn damaged<R: Row>(self, entry: &Entry<R>, problem: Problem) -> Error {
         let key = format!(
             "{}, level {}, block up to {:x}",
