@@ -398,7 +398,9 @@ impl<R: Row> Level<R> {
         })?;
         let read = read.filter(|_| is_there);
         let read = read.ok_or_else(|| damaged("it is missing"))?;
-        if index > 0 && self.highs[index - 1] >= read.first_high() {
+        let before = index.checked_sub(1).map(|before| self.highs[before]);
+        let first = read.entries.first().map(|entry| entry.high);
+        if before.is_some() && before >= first {
             return Err(damaged("it overlaps the one before"));
         }
         // Another thread may have read the same.
