@@ -453,15 +453,10 @@ impl Sketches {
             .map(u32::try_from)
             .collect();
         let shingles = shingles.map_err(|_| "it claims more shingles than a sketch counts")?;
-        let without = shingles
-            .iter()
-            .zip(bytes.chunks(size.bytes()))
-            .filter(|(count, _)| **count == 0);
-        if without
-            .into_iter()
-            .any(|(_, sketch)| sketch.iter().any(|&byte| byte != 0))
-        {
-            return Err("it has a sketch without shingles");
+        for (&shingles, sketch) in shingles.iter().zip(bytes.chunks(size.bytes())) {
+            if shingles == 0 && sketch.iter().any(|&byte| byte != 0) {
+                return Err("it has a sketch without shingles");
+            }
         }
         Ok(Self {
             size: size.bytes(),

@@ -270,33 +270,17 @@ impl Signatures {
                 true => whole,
                 false => self.within(whole, beginning, first, last),
             };
-            if !rows.is_empty() && (!are_all || rows.len() + part.len() > TOGETHER) {
-                each(CutRows {
-                    rows,
-                    unknown_bits,
-                    are_all: true,
-                });
-                rows.clear();
+            if !are_all || rows.len() + part.len() > TOGETHER {
+                give(rows, unknown_bits, true, &mut each);
             }
             for &signature in part {
                 rows.push(beginning | u64::from(signature) << unknown_bits);
             }
             if !are_all {
-                each(CutRows {
-                    rows,
-                    unknown_bits,
-                    are_all,
-                });
-                rows.clear();
+                give(rows, unknown_bits, false, &mut each);
             }
         }
-        if !rows.is_empty() {
-            each(CutRows {
-                rows,
-                unknown_bits,
-                are_all: true,
-            });
-        }
+        give(rows, unknown_bits, true, &mut each);
     }
 
     /// The signatures of a part that rows of a range can have.
@@ -331,6 +315,19 @@ impl Signatures {
     /// The memory that they take, in bytes.
     fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.signatures.memory_bytes() + self.prefixes.memory_bytes()
+    }
+}
+
+/// Calls `each` with rows, if there are any, and removes them.
+#[inline]
+fn give(rows: &mut Vec<u64>, unknown_bits: u32, are_all: bool, each: &mut impl FnMut(CutRows<'_>)) {
+    if !rows.is_empty() {
+        each(CutRows {
+            rows,
+            unknown_bits,
+            are_all,
+        });
+        rows.clear();
     }
 }
 
