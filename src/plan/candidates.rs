@@ -41,20 +41,6 @@ impl<'a> Candidates<'a> {
         count
     }
 
-    /// The number of candidates in a range that are within `max_distance` of the query.
-    pub(crate) fn near_within(
-        self,
-        range: &RangeInclusive<u64>,
-        query: Permuted,
-        max_distance: u32,
-    ) -> u64 {
-        let mut count = 0;
-        each_within(self.0, query.bits(), max_distance, |row, _| {
-            count += u64::from(range.contains(&row));
-        });
-        count
-    }
-
     /// Calls `each` with the candidates that may be within `max_distance` of the query, if their last `unknown_bits`
     /// are not known and stand as 0: all that differ from it in no more of the known bits.
     #[inline]
