@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::entry::{Extent, Filter, scope_bit};
 use super::envelope::{self, Fields, FileSeed, Problem};
-use super::packed::{Packed, column_bytes, decode_column, encode_column};
+use super::packed::{Bounds, Packed, decode_column, encode_column};
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{Sketch, SketchSize};
@@ -603,28 +603,6 @@ fn fit(documents: &[DocumentRef<'_>], limit: usize) -> usize {
         }
     }
     documents.len().min(MAX_DOCUMENTS)
-}
-
-/// The least and greatest value of a column.
-struct Bounds {
-    low: u64,
-    high: u64,
-}
-
-impl Bounds {
-    const EMPTY: Self = Self {
-        low: u64::MAX,
-        high: 0,
-    };
-
-    fn add(&mut self, value: u64) {
-        self.low = self.low.min(value);
-        self.high = self.high.max(value);
-    }
-
-    fn bytes(&self, count: usize) -> usize {
-        column_bytes(count, self.low, self.high)
-    }
 }
 
 /// Adds a column with a value of each document.
