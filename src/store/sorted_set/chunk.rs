@@ -15,8 +15,8 @@ use super::summary::{Outline, key_bytes};
 use crate::planted::planted;
 use crate::store::blocks::{
     BlockId, Entry, Extent, Fields, FileSeed, Filter, HEADER_BYTES, Kind, LINE_BYTES, Line,
-    MAX_BLOCK_LINES, MAX_ROWS, Problem, Row, Segment, decode_lines, encode_lines, lines_pass, seal,
-    sealed_checksum, unseal,
+    MAX_BLOCK_LINES, MAX_ROWS, Packed, Problem, Row, Segment, decode_lines, encode_lines,
+    lines_pass, seal, sealed_checksum, unseal,
 };
 use crate::store::engine::LevelName;
 use crate::store::sizes::PAGE_BYTES;
@@ -33,6 +33,25 @@ pub(crate) struct NewBlock<R> {
     pub(crate) filter: Filter,
     /// Only blocks of documents have one.
     pub(crate) extent: Option<Extent>,
+}
+
+impl<R> NewBlock<R> {
+    /// A packed block, which gets a number, and its bytes.
+    pub(crate) fn numbered<B>(packed: Packed<R, B>, id: BlockId) -> (Self, B) {
+        let entry = Entry {
+            high: packed.high,
+            id,
+            checksum: packed.checksum,
+            puts: packed.puts,
+            marks: packed.marks,
+        };
+        let block = Self {
+            entry,
+            filter: packed.filter,
+            extent: packed.extent,
+        };
+        (block, packed.bytes)
+    }
 }
 
 /// Everything that a directory says of a block. The lines are those of its filter.
