@@ -292,7 +292,7 @@ impl Probe {
     fn range(self) -> (u64, u64) {
         let first = (self.0 >> 64) as u64;
         let free = (self.0 >> 32) as u32;
-        let rest = u64::MAX.checked_shr(u64::BITS - free).unwrap_or(0);
+        let rest = u64::MAX.unbounded_shr(u64::BITS - free);
         (first, first | rest)
     }
 

@@ -348,7 +348,7 @@ fn shares_of(table: &Table, sample: &[Fingerprint]) -> Vec<f64> {
     let mut shares = Vec::with_capacity(65);
     for bits in 0..=64 {
         let mut pairs = 0.0;
-        for group in rows.chunk_by(|a, b| (a ^ b).checked_shr(64 - bits).unwrap_or(0) == 0) {
+        for group in rows.chunk_by(|a, b| (a ^ b).unbounded_shr(64 - bits) == 0) {
             pairs += group.len() as f64 * (group.len() - 1) as f64;
         }
         shares.push(pairs / all);

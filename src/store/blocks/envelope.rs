@@ -177,9 +177,7 @@ impl<'a> Fields<'a> {
 
     /// The next `length` bytes.
     pub(crate) fn take_slice(&mut self, length: usize) -> Result<&'a [u8], Problem> {
-        let (field, rest) = self.0.split_at_checked(length).ok_or("it is too short")?;
-        self.0 = rest;
-        Ok(field)
+        self.0.split_off(..length).ok_or("it is too short")
     }
 
     /// Refuses bytes that are left over.

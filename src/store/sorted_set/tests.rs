@@ -386,7 +386,7 @@ fn the_shares_of_prefixes_are_those_of_the_rows() -> Result<()> {
             let shares = set.shares(read)?;
             assert_eq!(shares.len(), 65);
             for bits in [0u32, 2, 4, 6, 7, 8] {
-                let prefix = |row: u64| row.checked_shr(64 - bits).unwrap_or(0);
+                let prefix = |row: u64| row.unbounded_shr(64 - bits);
                 let groups = all
                     .chunk_by(|&a, &b| prefix(a) == prefix(b))
                     .map(|it| (it.len() as f64).powi(2));
