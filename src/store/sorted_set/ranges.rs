@@ -25,9 +25,8 @@ use sdd::Guard;
 use smallvec::SmallVec;
 
 use super::level::Level;
-use super::overlay::Overlay;
 use super::run::{IndexedRows, part};
-use super::set::{SetLevel, SortedSet};
+use super::set::{Overlay, SetLevel, SortedSet};
 use super::set_reader::SetReader;
 use crate::error::{Error, Result};
 use crate::metrics::Tally;

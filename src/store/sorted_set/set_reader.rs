@@ -6,9 +6,8 @@ use std::ops::RangeInclusive;
 use sdd::Guard;
 
 use super::level::{Level, Position};
-use super::overlay::Overlay;
 use super::run::{Run, merge, part, sorted};
-use super::set::{SetLevel, SortedSet};
+use super::set::{Overlay, SetLevel, SortedSet};
 use crate::error::{Error, Result};
 use crate::store::blocks::{Block, Entry, Lists, Problem, Row, SetBlocks};
 
