@@ -46,8 +46,8 @@ pub(super) fn answer(reader: Reader<'_>, query: &Query) -> Result<Matches> {
 
 /// Answers queries together.
 pub(super) fn answer_all(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Matches>> {
-    let is_nearest = |query: &&Query| query.filter.is_nearest;
-    let (nearest, others): (Vec<&Query>, Vec<&Query>) = queries.iter().partition(is_nearest);
+    let (nearest, others): (Vec<&Query>, Vec<&Query>) =
+        queries.iter().partition(|query| query.filter.is_nearest);
     let mut nearest = answer_nearest(reader, &nearest)?.into_iter();
     let mut others = answer_within(reader, &others)?.into_iter();
     let mut answers = Vec::with_capacity(queries.len());

@@ -171,7 +171,6 @@ impl<'a> SetBlocks<'a> {
         entry: &Entry<R>,
         decode: &mut dyn FnMut(&[u8]) -> Result<(), Problem>,
     ) -> Result<()> {
-        let damaged = |problem| self.damaged(entry, problem);
         let level = LevelName {
             table: self.table,
             number: entry.id.level(),
@@ -183,17 +182,18 @@ impl<'a> SetBlocks<'a> {
                 if self.blocks.file.checksum(bytes) != entry.checksum
                     && !planted("the checksum of a block is not compared")
                 {
-                    return Err(damaged("its checksum is not the one in the directory"));
+                    let problem = "its checksum is not the one in the directory";
+                    return Err(self.damaged(entry, problem));
                 }
                 let tallies = &self.cache().tallies;
                 tallies.add(Tally::BlocksRead, 1);
                 tallies.add(Tally::BytesRead, bytes.len() as u64);
-                decode(bytes).map_err(damaged)
+                decode(bytes).map_err(|problem| self.damaged(entry, problem))
             })?;
         if is_there {
             Ok(())
         } else {
-            Err(damaged("it is missing"))
+            Err(self.damaged(entry, "it is missing"))
         }
     }
 

@@ -94,8 +94,11 @@ pub(crate) fn sealed_checksum(envelope: &[u8]) -> u64 {
 
 /// The part of some envelopes in a sum that the state record has: the checksum of each, and one.
 pub(crate) fn share_of_sum<'a>(envelopes: impl IntoIterator<Item = &'a [u8]>) -> u64 {
-    let share = |sum: u64, envelope| sum.wrapping_add(sealed_checksum(envelope)).wrapping_add(1);
-    envelopes.into_iter().fold(0, share)
+    let mut sum = 0u64;
+    for envelope in envelopes {
+        sum = sum.wrapping_add(sealed_checksum(envelope)).wrapping_add(1);
+    }
+    sum
 }
 
 /// The body of an envelope, after a check of its checksum, kind and version.

@@ -242,17 +242,15 @@ fn encode<R: Row>(puts: &[R], marks: &[R], limit: usize, file: FileSeed) -> Pack
 fn encode_list<R: Row>(rows: &[R], bytes: &mut Vec<u8>) {
     bytes.extend((rows.len() as u16).to_le_bytes());
     let Some(first) = rows.first() else { return };
-    let gaps = || {
-        rows.windows(2)
-            .map(|pair| pair[1].prefix() - pair[0].prefix())
-    };
-    let width = width_of(gaps().fold(0, |all, gap| all | gap));
+    let gaps = rows
+        .windows(2)
+        .map(|pair| pair[1].prefix() - pair[0].prefix());
+    let width = width_of(gaps.clone().fold(0, |all, gap| all | gap));
     bytes.extend(first.prefix().to_le_bytes());
     bytes.push(width as u8);
-    pack(gaps(), width, bytes);
+    pack(gaps, width, bytes);
     for column in 0..R::COLUMNS {
-        let column = || rows.iter().map(move |row| row.columns()[column]);
-        encode_column(column, bytes);
+        encode_column(|| rows.iter().map(move |row| row.columns()[column]), bytes);
     }
 }
 

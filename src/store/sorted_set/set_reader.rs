@@ -100,23 +100,14 @@ impl<'a, R: Row> SetReader<'a, R> {
     pub(crate) fn parts(&self) -> Result<Vec<RangeInclusive<R>>> {
         const BLOCKS: usize = 8;
         let mut ends = Vec::new();
-        if let Some(level) = self.largest_level() {
+        let levels = self.set.levels.iter().map(|set| &set.level);
+        if let Some(level) = levels.max_by_key(|level| level.blocks()) {
             let entries = level.entries(level.all(), self.blocks)?;
             for entry in entries.skip(BLOCKS - 1).step_by(BLOCKS) {
                 ends.push(entry.high);
             }
         }
         Ok(ranges_to(ends))
-    }
-
-    /// The level with the most blocks.
-    fn largest_level(&self) -> Option<&'a Level<R>> {
-        let largest = self
-            .set
-            .levels
-            .iter()
-            .max_by_key(|set| set.level.blocks())?;
-        Some(&largest.level)
     }
 
     /// Calls `each` with every row that is in the set, in order.
