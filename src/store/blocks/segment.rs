@@ -203,7 +203,7 @@ impl CutRows<'_> {
     /// The first and the last row that one of these rows can be.
     pub(crate) fn span<R: Row>(self, row: u64) -> (R, R) {
         let last = row | ((1 << self.unknown_bits) - 1);
-        (R::join(row, [0; 2]), R::last_of(last))
+        (R::join(row, [0; 2]), R::join(last, [u64::MAX; 2]))
     }
 
     /// Whether no other row of the chunk begins as this one of them does.
