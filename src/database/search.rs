@@ -515,11 +515,8 @@ impl<'a> Search<'a> {
     }
 
     fn fewer_than_counted(&self) -> Error {
-        Error::Damaged {
-            table: "postings",
-            key: self.near_query.fingerprint.to_string(),
-            problem: "near this fingerprint there are fewer documents than are counted",
-        }
+        let problem = "near this fingerprint there are fewer documents than are counted";
+        Error::damaged("postings", &self.near_query.fingerprint, problem)
     }
 
     fn matches_in_order(&self, reader: Reader<'_>, limit: usize) -> Result<Matches> {

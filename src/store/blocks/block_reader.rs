@@ -198,17 +198,12 @@ impl<'a> SetBlocks<'a> {
     }
 
     pub(crate) fn damaged<R: Row>(self, entry: &Entry<R>, problem: Problem) -> Error {
+        let level = entry.id.level();
         let key = format!(
-            "{}, level {}, block up to {:x}",
-            self.table,
-            entry.id.level(),
-            entry.high
+            "{}, level {level}, block up to {:x}",
+            self.table, entry.high
         );
-        Error::Damaged {
-            table: self.table.name,
-            key,
-            problem,
-        }
+        Error::damaged(self.table.name, &key, problem)
     }
 }
 

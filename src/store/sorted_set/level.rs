@@ -386,10 +386,9 @@ impl<R: Row> Level<R> {
             number: self.number,
         };
         let last = outline.high.number();
-        let damaged = |problem: Problem| Error::Damaged {
-            table: "directory",
-            key: format!("{}, level {}, up to {last:x}", level.table, level.number),
-            problem,
+        let damaged = |problem: Problem| {
+            let key = format!("{}, level {}, up to {last:x}", level.table, level.number);
+            Error::damaged("directory", &key, problem)
         };
         let mut read = None;
         let is_there = blocks.read_chunk(level, last, &mut |bytes| {
