@@ -222,11 +222,15 @@ fn count_candidates(
             }
         };
         explanation.blocks = reader.candidates(add_all, |range, candidates| {
-            let table = &mut explanation.probes[range.of];
-            let query_here = tables[table.table].apply(query.fingerprint);
+            let probes = &mut explanation.probes[range.of];
+            let table = &tables[probes.table];
+            let query_here = table.apply(query.fingerprint);
             let range = range.first..=range.last;
-            table.candidates += candidates.within(&range);
-            table.near += candidates.near_within(&range, query_here, query.max_distance);
+            probes.candidates += candidates.within(&range);
+            candidates.each_near(query_here, query.max_distance, table, |near| {
+                let row = table.apply(near.fingerprint).bits();
+                probes.near += u64::from(range.contains(&row));
+            });
         })?;
         for table in &explanation.probes {
             explanation.candidates += table.candidates;

@@ -20,7 +20,6 @@ mod group_commit;
 mod listener;
 mod near;
 mod near_search;
-mod nearest;
 mod options;
 #[cfg(feature = "ingest")]
 mod overlap;

@@ -160,8 +160,9 @@ impl From<u32> for Near {
 /// Why a function of the caller could not tell.
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-type VerifyStored = dyn Fn(&Document) -> Result<bool, Failure> + Send + Sync;
-type VerifyPair = dyn Fn(&Document, &Document) -> Result<bool, Failure> + Send + Sync;
+/// Whether a new document, if there is one, matches a stored one: a function of the caller that looks last at a match.
+pub(crate) type Verify =
+    SharedFn<dyn Fn(Option<&Document>, &Document) -> Result<bool, Failure> + Send + Sync>;
 
 /// A function of the caller. Clones share it, and it equals only these.
 pub(crate) struct SharedFn<F: ?Sized>(pub(crate) Arc<F>);
@@ -191,27 +192,6 @@ impl<F: ?Sized> Eq for SharedFn<F> {}
 impl<F: ?Sized> fmt::Debug for SharedFn<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("..")
-    }
-}
-
-/// A function of the caller that looks last at a match.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Verify {
-    /// Whether a stored document matches a query.
-    Stored(SharedFn<VerifyStored>),
-    /// Whether a new document, the first, matches a stored one.
-    Pair(SharedFn<VerifyPair>),
-}
-
-impl Verify {
-    /// Whether a stored document matches, for a query or for a new document.
-    pub(super) fn matches(&self, new: Option<&Document>, stored: &Document) -> Result<bool> {
-        let verified = match (self, new) {
-            (Self::Stored(verify), _) => verify(stored),
-            (Self::Pair(verify), Some(new)) => verify(new, stored),
-            (Self::Pair(_), None) => Ok(true),
-        };
-        verified.map_err(|source| Error::Verify(Arc::from(source)))
     }
 }
 

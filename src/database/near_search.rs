@@ -28,13 +28,15 @@ pub(super) struct NearQuery {
 struct KnownProbeSets<'a>(SmallVec<[(u32, Cow<'a, PricedProbeSet>); 1]>);
 
 impl<'a> KnownProbeSets<'a> {
-    /// Finds the probe set of a distance, unless it is known.
-    fn add(&mut self, reader: Reader<'a>, max_distance: u32, together: usize) -> Result<()> {
-        if self.of(max_distance).is_none() {
-            let priced = priced_probe_set(reader, max_distance, together)?;
-            self.0.push((max_distance, priced));
+    /// Finds the probe set of a distance, unless it is known. Returns the number of ranges that a query reads.
+    fn add(&mut self, reader: Reader<'a>, max_distance: u32, together: usize) -> Result<f64> {
+        if let Some(priced) = self.of(max_distance) {
+            return Ok(priced.ranges);
         }
-        Ok(())
+        let priced = priced_probe_set(reader, max_distance, together)?;
+        let ranges = priced.ranges;
+        self.0.push((max_distance, priced));
+        Ok(ranges)
     }
 
     /// The probe set of a distance, if it is known.
@@ -171,9 +173,8 @@ impl<'a> NearSearch<'a> {
             let mut ranges = 0.0;
             while end < self.queries.len().min(self.next + self.together) && ranges < MOST_RANGES {
                 let max_distance = self.queries[end].max_distance;
-                self.known
-                    .add(self.reader, max_distance, self.queries.len())?;
-                ranges += self.known.of(max_distance).map_or(0.0, |of| of.ranges);
+                let together = self.queries.len();
+                ranges += self.known.add(self.reader, max_distance, together)?;
                 end += 1;
             }
             let together = self.next..end;
@@ -291,7 +292,7 @@ impl Probe {
     fn range(self) -> (u64, u64) {
         let first = (self.0 >> 64) as u64;
         let free = (self.0 >> 32) as u32;
-        let rest = u64::MAX.checked_shr(u64::BITS - free).unwrap_or(0);
+        let rest = u64::MAX.unbounded_shr(u64::BITS - free);
         (first, first | rest)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::near::{Failure, Filter, Near, Order, SharedFn, Verify};
+use super::near::{Failure, Filter, Near, Order, SharedFn};
 use super::submissions::call_back;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -111,9 +111,9 @@ impl Policy {
     /// The policy for a thread that others wait for: a panic of its function is an error. The hook of the process has
     /// printed it.
     pub(super) fn catching_panics(mut self) -> Self {
-        if let Some(Verify::Pair(verify)) = self.filter.verify.take() {
+        if let Some(verify) = self.filter.verify.take() {
             self = self.verify(move |new, stored| {
-                let verified = call_back(|| verify(new, stored));
+                let verified = call_back(|| verify(Some(new), stored));
                 verified.unwrap_or_else(|| Err("the function panicked".into()))
             });
         }
@@ -195,7 +195,12 @@ impl Policy {
         mut self,
         verify: impl Fn(&Document, &Document) -> Result<bool, Failure> + Send + Sync + 'static,
     ) -> Self {
-        self.filter.verify = Some(Verify::Pair(SharedFn(Arc::new(verify))));
+        self.filter.verify = Some(SharedFn(Arc::new(
+            move |new: Option<&Document>, stored: &Document| match new {
+                Some(new) => verify(new, stored),
+                None => Ok(true),
+            },
+        )));
         self
     }
 

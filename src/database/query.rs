@@ -3,7 +3,7 @@
 use std::slice;
 use std::sync::Arc;
 
-use super::near::{Failure, Filter, Near, Order, SharedFn, Verify};
+use super::near::{Failure, Filter, Near, Order, SharedFn};
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{Similarity, Sketch};
@@ -168,7 +168,9 @@ impl Query {
         mut self,
         verify: impl Fn(&Document) -> Result<bool, Failure> + Send + Sync + 'static,
     ) -> Self {
-        self.filter.verify = Some(Verify::Stored(SharedFn(Arc::new(verify))));
+        self.filter.verify = Some(SharedFn(Arc::new(
+            move |_: Option<&Document>, stored: &Document| verify(stored),
+        )));
         self
     }
 

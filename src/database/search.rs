@@ -519,11 +519,8 @@ impl<'a> Search<'a> {
     }
 
     fn fewer_than_counted(&self) -> Error {
-        Error::Damaged {
-            table: "postings",
-            key: self.near_query.fingerprint.to_string(),
-            problem: "near this fingerprint there are fewer documents than are counted",
-        }
+        let problem = "near this fingerprint there are fewer documents than are counted";
+        Error::damaged("postings", &self.near_query.fingerprint, problem)
     }
 
     fn matches_in_order(&self, reader: Reader<'_>, limit: usize) -> Result<Matches> {
@@ -618,7 +615,7 @@ impl<'a> Search<'a> {
         })?;
         if let Some(document) = &document
             && let Some(verify) = self.verify
-            && !verify.matches(self.document, document)?
+            && !verify(self.document, document).map_err(|source| Error::Verify(source.into()))?
         {
             return Ok(None);
         }

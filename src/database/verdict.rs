@@ -8,7 +8,6 @@ use std::ops::ControlFlow;
 
 use super::answering;
 use super::near_search::{MOST_TOGETHER, NearQuery, NearSearch, reads_few_ranges};
-use super::nearest::Growing;
 use super::policy::{OnMatch, Policy};
 use super::query::{Matches, Query};
 use super::search::{Search, SearchTarget, add_all};
@@ -760,8 +759,13 @@ fn gather_searches<'a>(
         notes.push(SearchNote::new(document_of[query]));
     }
     let crowded = (first..searches.len()).collect();
-    Growing::in_crowds(reader, &mut searches, crowded, unlike)
-        .run(&mut |search, near| notes[search].keep(near, most_kept))?;
+    answering::find_in_crowds(
+        reader,
+        &mut searches,
+        crowded,
+        &mut unlike,
+        &mut |search, near| notes[search].keep(near, most_kept),
+    )?;
     Ok((searches, notes))
 }
 

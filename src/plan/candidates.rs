@@ -41,20 +41,6 @@ impl<'a> Candidates<'a> {
         count
     }
 
-    /// The number of candidates in a range that are within `max_distance` of the query.
-    pub(crate) fn near_within(
-        self,
-        range: &RangeInclusive<u64>,
-        query: Permuted,
-        max_distance: u32,
-    ) -> u64 {
-        let mut count = 0;
-        each_within(self.0, query.bits(), max_distance, |row, _| {
-            count += u64::from(range.contains(&row));
-        });
-        count
-    }
-
     /// Calls `each` with the candidates that may be within `max_distance` of the query, if their last `unknown_bits`
     /// are not known and stand as 0: all that differ from it in no more of the known bits.
     #[inline]
@@ -65,7 +51,7 @@ impl<'a> Candidates<'a> {
         max_distance: u32,
         mut each: impl FnMut(u64),
     ) {
-        let known = u64::MAX.checked_shl(unknown_bits).unwrap_or(0);
+        let known = u64::MAX.unbounded_shl(unknown_bits);
         each_within(self.0, query.bits() & known, max_distance, |row, _| {
             each(row);
         });
@@ -297,9 +283,8 @@ mod tests {
         let random = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(i as u32);
         let query = 0x0123_4567_89ab_cdef;
         // Some rows of each distance, beside random rows.
-        let near = |i: u64| {
-            query ^ (u64::MAX.checked_shr(64 - i as u32 % 65).unwrap_or(0)).rotate_left(i as u32)
-        };
+        let near =
+            |i: u64| query ^ (u64::MAX.unbounded_shr(64 - i as u32 % 65)).rotate_left(i as u32);
         let rows: Vec<u64> = (0..300)
             .map(|i| if i % 3 == 0 { random(i) } else { near(i) })
             .collect();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::probes::{ProbeSet, ProbedPrefix};
+use super::plan::{ProbeSet, ProbedPrefix};
 use super::table::Table;
 use crate::fingerprint::Fingerprint;
 
@@ -108,13 +108,6 @@ struct Held {
     are_cut: bool,
 }
 
-impl Held {
-    const ALL: Self = Self {
-        share: 1.0,
-        are_cut: false,
-    };
-}
-
 impl CostModel {
     /// The cost model of `rows` fingerprints in one level, all of it in the cache, that are spread as those of a
     /// sample. A sample of less than two fingerprints stands for uniform ones.
@@ -126,14 +119,8 @@ impl CostModel {
             }
         }
         Self {
-            work: Work::Queries(1.0),
-            rows,
             tables: tables.len() as f64,
-            levels: 1.0,
-            runs: Vec::new(),
-            cache_bytes: f64::INFINITY,
-            held: Held::ALL,
-            shares,
+            ..Self::stored(rows, shares, 1, Vec::new(), f64::INFINITY)
         }
     }
 
@@ -147,18 +134,21 @@ impl CostModel {
         cache_bytes: f64,
     ) -> Self {
         let tables = shares.len() as f64;
-        let model = Self {
+        let mut model = Self {
             work: Work::Queries(1.0),
             rows,
             tables,
             levels: levels as f64,
             runs,
             cache_bytes,
-            held: Held::ALL,
+            held: Held {
+                share: 1.0,
+                are_cut: false,
+            },
             shares,
         };
-        let held = model.held_of(tables);
-        Self { held, ..model }
+        model.held = model.held_of(tables);
+        model
     }
 
     /// What of the rows of so many tables is in memory, if no other table is read.
@@ -358,7 +348,7 @@ fn shares_of(table: &Table, sample: &[Fingerprint]) -> Vec<f64> {
     let mut shares = Vec::with_capacity(65);
     for bits in 0..=64 {
         let mut pairs = 0.0;
-        for group in rows.chunk_by(|a, b| (a ^ b).checked_shr(64 - bits).unwrap_or(0) == 0) {
+        for group in rows.chunk_by(|a, b| (a ^ b).unbounded_shr(64 - bits) == 0) {
             pairs += group.len() as f64 * (group.len() - 1) as f64;
         }
         shares.push(pairs / all);

@@ -84,9 +84,7 @@ impl Search {
         Self {
             cells: cells_of(reaches),
             all_lacking: lacking.iter().sum(),
-            open: u64::MAX
-                .checked_shr(u64::BITS - lacking.len() as u32)
-                .unwrap_or(0),
+            open: u64::MAX.unbounded_shr(u64::BITS - lacking.len() as u32),
             lacking,
             tried: Vec::new(),
             steps,

@@ -24,9 +24,9 @@ use super::planner::combinations;
 use super::table::{MOST_TABLES, Table};
 use crate::error::{Error, Result};
 
-/// For each table, the blocks it keeps in front. The number of blocks is one more than the largest of
-/// them.
-type Design = Vec<Vec<usize>>;
+/// For each table, the blocks it keeps in front, a bit for each. The number of blocks is one more than that of the last
+/// one that a table keeps.
+type Design = Vec<u64>;
 
 /// All plans, from the fewest tables to the most. Of several plans with the same number of tables and the
 /// same shortest prefix, there is one.
@@ -99,10 +99,10 @@ fn grouped_simplex(groups: usize, differences: usize) -> Design {
     let mut design = Design::new();
     for group in 0..groups {
         for h in 1usize..=size {
-            let mut kept = Vec::new();
+            let mut kept = 0;
             for v in 1..=size {
                 if (h & v).count_ones() % 2 == 1 {
-                    kept.push(group * size + v - 1);
+                    kept |= 1 << (group * size + v - 1);
                 }
             }
             design.push(kept);
@@ -114,13 +114,8 @@ fn grouped_simplex(groups: usize, differences: usize) -> Design {
 /// Every way to keep `kept` of `blocks` blocks: the design of the paper (Manku, Jain, Das Sarma, 2007),
 /// section 3.1. The list ends early if there are more than [`MOST_TABLES`].
 fn subsets(blocks: usize, kept: usize) -> Design {
-    let mut design = Design::new();
-    for set in 0..1usize << blocks {
-        if set.count_ones() as usize == kept && design.len() <= MOST_TABLES {
-            design.push((0..blocks).filter(|block| set >> block & 1 != 0).collect());
-        }
-    }
-    design
+    let sets = (0..1u64 << blocks).filter(|set| set.count_ones() as usize == kept);
+    sets.take(MOST_TABLES + 1).collect()
 }
 
 /// Eleven blocks. The tables are the shifts of the quadratic residues modulo 11, a symmetric design.
@@ -128,8 +123,11 @@ fn subsets(blocks: usize, kept: usize) -> Design {
 fn quadratic_residues() -> Design {
     let mut design = Design::new();
     for shift in 0..11 {
-        let residues = [1, 3, 4, 5, 9];
-        design.push(residues.map(|residue| (residue + shift) % 11).to_vec());
+        let mut kept = 0;
+        for residue in [1, 3, 4, 5, 9] {
+            kept |= 1 << ((residue + shift) % 11);
+        }
+        design.push(kept);
     }
     design
 }
@@ -139,23 +137,28 @@ fn quadratic_residues() -> Design {
 /// S(3, 4, 8)).
 fn planes() -> Design {
     let mut design = Design::new();
-    for h in 1..8usize {
+    for h in 1..8u32 {
         for side in [0, 1] {
-            let plane = (0..8).filter(|v| (h & v).count_ones() % 2 == side);
-            design.push(plane.collect());
+            let mut plane = 0;
+            for point in 0..8 {
+                if (h & point).count_ones() % 2 == side {
+                    plane |= 1 << point;
+                }
+            }
+            design.push(plane);
         }
     }
     design
 }
 
 /// For each table, the bits it keeps in front. The sizes of the blocks differ by at most one bit.
-fn kept_bits(design: &Design) -> Vec<u64> {
-    let last = design.iter().flatten().max();
-    let blocks = last.unwrap_or(&0) + 1;
+fn kept_bits(design: &[u64]) -> Vec<u64> {
+    let all = design.iter().fold(0, |all, table| all | table);
+    let blocks = all.ilog2() as usize + 1;
     let mut kept_bits = Vec::with_capacity(design.len());
-    for table in design {
+    for &table in design {
         let mut bits = 0;
-        for block in table {
+        for block in indexes(table) {
             let first = (64 * block).div_ceil(blocks);
             let end = (64 * (block + 1)).div_ceil(blocks);
             for bit in first..end {
@@ -313,15 +316,14 @@ fn give(
 
 #[cfg(test)]
 mod tests {
-    use super::super::covering::{Reach, radius};
+    use super::super::covering::radius;
     use super::*;
 
     /// The radius with this number of flips in each table.
     fn radius_of(plan: &Plan, flips: u32) -> u32 {
         let mut reaches = Vec::new();
         for table in plan.tables() {
-            let prefix = table.own_mask();
-            reaches.push(Reach { prefix, flips });
+            reaches.push(table.reach(table.prefix_bits, flips));
         }
         radius(&reaches).expect("a plan has tables")
     }

@@ -18,8 +18,8 @@ use std::fmt;
 use super::candidates::pairs_within;
 use super::cost::CostModel;
 use super::covering::Reach;
+use super::plan::{ProbeSet, ProbedPrefix};
 use super::planner;
-use super::probes::{ProbeSet, ProbedPrefix};
 use super::table::{Permuted, Table};
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
@@ -62,7 +62,7 @@ impl Part {
 
     /// The greatest row that begins so.
     pub(crate) fn last(self) -> u64 {
-        self.first | u64::MAX.checked_shr(self.bits).unwrap_or(0)
+        self.first | u64::MAX.unbounded_shr(self.bits)
     }
 
     /// The two halves. There are none if there is one row at most.
@@ -84,8 +84,8 @@ impl Part {
         let leading = u64::from_str_radix(leading, 16).ok()?;
         let bits: u32 = bits.parse().ok()?;
         let behind = u64::BITS.checked_sub(bits)?;
-        let first = leading.checked_shl(behind).unwrap_or(0);
-        let fits = first.checked_shr(behind).unwrap_or(0) == leading;
+        let first = leading.unbounded_shl(behind);
+        let fits = first.unbounded_shr(behind) == leading;
         fits.then_some(Self { first, bits })
     }
 }
@@ -93,7 +93,7 @@ impl Part {
 /// The bits as a number, `/`, and how many they are.
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let leading = self.first.checked_shr(u64::BITS - self.bits).unwrap_or(0);
+        let leading = self.first.unbounded_shr(u64::BITS - self.bits);
         write!(f, "{leading:x}/{}", self.bits)
     }
 }
@@ -239,7 +239,7 @@ impl<'p> Join<'p> {
 
 /// The leading bits of a row, with zeros behind them.
 fn leading(row: u64, bits: u32) -> u64 {
-    row & !u64::MAX.checked_shr(bits).unwrap_or(0)
+    row & !u64::MAX.unbounded_shr(bits)
 }
 
 /// All differences of at most `flips` of the bits from `from` to `to`, in order.
@@ -294,8 +294,8 @@ impl<'r> Groups<'r> {
     }
 
     fn index(&self, row: u64) -> usize {
-        let behind = row.checked_shl(self.part.bits).unwrap_or(0);
-        behind.checked_shr(64 - self.bits).unwrap_or(0) as usize
+        let behind = row.unbounded_shl(self.part.bits);
+        behind.unbounded_shr(64 - self.bits) as usize
     }
 
     /// The rows that have the prefix of this one.

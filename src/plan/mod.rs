@@ -9,7 +9,6 @@ mod families;
 mod join;
 mod plan;
 mod planner;
-mod probes;
 mod table;
 
 pub use choice::{PlanEstimate, Prefer};
@@ -21,8 +20,7 @@ pub(crate) use {
     cost::CostModel,
     families::all_plans,
     join::{Join, NearPair, Part},
-    plan::{Plan, PricedProbeSet},
+    plan::{Plan, PricedProbeSet, ProbeSet, ProbedPrefix},
     planner::combinations,
-    probes::{ProbeSet, ProbedPrefix},
     table::{Permuted, Table},
 };

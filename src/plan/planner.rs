@@ -10,7 +10,7 @@ use std::iter;
 
 use super::cost::CostModel;
 use super::covering::{self, Reach, indexes};
-use super::probes::{ProbeSet, ProbedPrefix};
+use super::plan::{ProbeSet, ProbedPrefix};
 use super::table::Table;
 
 /// The most choices of tables that are tried for disjoint prefixes.

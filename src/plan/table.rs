@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use super::covering::Reach;
 use crate::fingerprint::Fingerprint;
 
 /// The most tables of a plan. Each table takes as much space as the first.
@@ -87,6 +88,14 @@ impl Table {
     /// The bits of a fingerprint that are the prefix that the table was made to be probed on.
     pub(crate) fn own_mask(&self) -> u64 {
         self.prefix_mask(self.prefix_bits)
+    }
+
+    /// The reach of a probe of the leading `prefix_bits` bits.
+    pub(super) fn reach(&self, prefix_bits: u32, flips: u32) -> Reach {
+        Reach {
+            prefix: self.prefix_mask(prefix_bits),
+            flips,
+        }
     }
 
     /// The masks of [`prefix_mask`](Self::prefix_mask) for 0 to 64 bits.

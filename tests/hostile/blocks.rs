@@ -1,11 +1,11 @@
 //! Blocks of rows and of documents. A file whose checksums somebody has made anew may have any bytes in them.
 
-use super::document_packing::{extent_of, pack_documents};
-use super::documents::DocumentBlock;
+use super::documents::{DocumentBlock, extent_of, pack_documents};
 use super::envelope::FileSeed;
 use super::packed::{self, Packer};
 use super::row::{Lists, Row};
-use super::segment::SegmentBuilder;
+use super::segment::Segment;
+use crate::store::lookup::LargeList;
 
 const FILE: FileSeed = FileSeed(7);
 
@@ -62,16 +62,15 @@ fn is_disjoint<R: Row>(lists: &Lists<R>) -> bool {
 
 /// A segment gives for a range the indexes of rows that are there, and of all rows of the range if they are in order.
 fn in_segment<R: Row>(lists: &Lists<R>) {
-    let mut builder = SegmentBuilder::new(lists.puts.len(), lists.marks.len());
-    builder.add(&lists.puts, &lists.marks);
-    let segment = builder.finish();
+    let mut puts = LargeList::with_capacity(lists.puts.len());
+    puts.extend_from_slice(&lists.puts);
+    let segment = Segment::new(puts, lists.marks.clone());
     assert_eq!(
         (segment.puts(), segment.marks()),
         (&lists.puts[..], &lists.marks[..])
     );
     assert!(
-        segment.memory_bytes()
-            <= super::Segment::<R>::most_bytes(lists.puts.len(), lists.marks.len())
+        segment.memory_bytes() <= Segment::<R>::most_bytes(lists.puts.len(), lists.marks.len())
     );
     let middle = lists
         .puts

@@ -39,7 +39,7 @@ fn outline_of<R: Row>(level: LevelName, body: &[u8]) -> Result<Outline<R>, Probl
     if parts.entries.len() > MAX_FILTERED && !parts.lines.is_empty() {
         return Err("it has too many blocks with filters");
     }
-    Ok(Chunk::with_sums(parts, 0).outline())
+    Ok(parts.into_chunk(0).outline())
 }
 
 fn chunk<R: Row>(table: &'static BlockTable, body: &[u8]) {

@@ -33,7 +33,6 @@ impl Blocks {
         }
     }
 
-    /// The seed of the file.
     pub(crate) fn file(&self) -> FileSeed {
         self.file
     }
@@ -120,7 +119,6 @@ impl<'a> SetBlocks<'a> {
         self.blocks.source.read_chunk(level, last, read)
     }
 
-    /// The seed of the file.
     pub(crate) fn file(self) -> FileSeed {
         self.blocks.file
     }
@@ -173,7 +171,6 @@ impl<'a> SetBlocks<'a> {
         entry: &Entry<R>,
         decode: &mut dyn FnMut(&[u8]) -> Result<(), Problem>,
     ) -> Result<()> {
-        let damaged = |problem| self.damaged(entry, problem);
         let level = LevelName {
             table: self.table,
             number: entry.id.level(),
@@ -185,33 +182,28 @@ impl<'a> SetBlocks<'a> {
                 if self.blocks.file.checksum(bytes) != entry.checksum
                     && !planted("the checksum of a block is not compared")
                 {
-                    return Err(damaged("its checksum is not the one in the directory"));
+                    let problem = "its checksum is not the one in the directory";
+                    return Err(self.damaged(entry, problem));
                 }
                 let tallies = &self.cache().tallies;
                 tallies.add(Tally::BlocksRead, 1);
                 tallies.add(Tally::BytesRead, bytes.len() as u64);
-                decode(bytes).map_err(damaged)
+                decode(bytes).map_err(|problem| self.damaged(entry, problem))
             })?;
         if is_there {
             Ok(())
         } else {
-            Err(damaged("it is missing"))
+            Err(self.damaged(entry, "it is missing"))
         }
     }
 
-    /// The error for a damaged block.
     pub(crate) fn damaged<R: Row>(self, entry: &Entry<R>, problem: Problem) -> Error {
+        let level = entry.id.level();
         let key = format!(
-            "{}, level {}, block up to {:x}",
-            self.table,
-            entry.id.level(),
-            entry.high
+            "{}, level {level}, block up to {:x}",
+            self.table, entry.high
         );
-        Error::Damaged {
-            table: self.table.name,
-            key,
-            problem,
-        }
+        Error::damaged(self.table.name, &key, problem)
     }
 }
 

@@ -442,14 +442,6 @@ impl<R: Row> Residence<R> {
         }
     }
 
-    fn take_segment(&self) -> Option<Owned<Segment<R>>> {
-        self.segment.swap((None, Tag::None), Ordering::AcqRel).0
-    }
-
-    fn take_signatures(&self) -> Option<Owned<Signatures>> {
-        self.signatures.swap((None, Tag::None), Ordering::AcqRel).0
-    }
-
     /// Whether the segment was used since the last call.
     pub(crate) fn take_use(&self) -> bool {
         self.is_used.swap(false, Ordering::Relaxed)
@@ -487,6 +479,16 @@ impl<R: Row> Residence<R> {
     }
 }
 
+impl<R: 'static> Residence<R> {
+    fn take_segment(&self) -> Option<Owned<Segment<R>>> {
+        self.segment.swap((None, Tag::None), Ordering::AcqRel).0
+    }
+
+    fn take_signatures(&self) -> Option<Owned<Signatures>> {
+        self.signatures.swap((None, Tag::None), Ordering::AcqRel).0
+    }
+}
+
 impl<R: 'static> Drop for Residence<R> {
     fn drop(&mut self) {
         let Some(cache) = self.cache.get() else {
@@ -495,8 +497,8 @@ impl<R: 'static> Drop for Residence<R> {
         let bytes = self.bytes.load(Ordering::Relaxed);
         cache.bytes.fetch_sub(bytes, Ordering::Relaxed);
         // Whoever drops the last level may not search for a long time, and would keep the memory meanwhile.
-        let segment = self.segment.swap((None, Tag::None), Ordering::AcqRel).0;
-        let signatures = self.signatures.swap((None, Tag::None), Ordering::AcqRel).0;
+        let segment = self.take_segment();
+        let signatures = self.take_signatures();
         if segment.is_some() || signatures.is_some() {
             drop((segment, signatures));
             free_at_once();

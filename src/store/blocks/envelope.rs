@@ -7,6 +7,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use bincode::config::{self, Config};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -93,8 +94,11 @@ pub(crate) fn sealed_checksum(envelope: &[u8]) -> u64 {
 
 /// The part of some envelopes in a sum that the state record has: the checksum of each, and one.
 pub(crate) fn share_of_sum<'a>(envelopes: impl IntoIterator<Item = &'a [u8]>) -> u64 {
-    let share = |sum: u64, envelope| sum.wrapping_add(sealed_checksum(envelope)).wrapping_add(1);
-    envelopes.into_iter().fold(0, share)
+    let mut sum = 0u64;
+    for envelope in envelopes {
+        sum = sum.wrapping_add(sealed_checksum(envelope)).wrapping_add(1);
+    }
+    sum
 }
 
 /// The body of an envelope, after a check of its checksum, kind and version.
@@ -121,45 +125,42 @@ pub(crate) fn unseal<'a>(
 
 /// Appends `value` in bincode's legacy encoding: fixed-width little-endian numbers, lengths as 64 bits.
 pub(crate) fn encode(value: &impl Serialize, bytes: &mut Vec<u8>) {
-    let config = bincode::config::legacy().with_limit::<BYTE_LIMIT>();
-    bincode::serde::encode_into_std_write(value, bytes, config).expect(
-        "values are plain data far below the limit, and memory does not fail to be written",
-    );
+    append(value, fixed(), bytes);
 }
 
 /// Reads back a value that [`encode`] wrote. The value must take all bytes.
 pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
-    let config = bincode::config::legacy().with_limit::<BYTE_LIMIT>();
-    whole(
-        bincode::serde::borrow_decode_from_slice(bytes, config),
-        bytes,
-    )
+    whole(bytes, fixed())
 }
 
 /// As [`encode`], but small numbers take few bytes: bincode's encoding of numbers of any width.
 pub(crate) fn encode_short(value: &impl Serialize, bytes: &mut Vec<u8>) {
-    let config = bincode::config::legacy()
+    append(value, short(), bytes);
+}
+
+/// Reads back a value that [`encode_short`] wrote. The value must take all bytes.
+pub(crate) fn decode_short<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
+    whole(bytes, short())
+}
+
+fn fixed() -> impl Config {
+    config::legacy().with_limit::<BYTE_LIMIT>()
+}
+
+fn short() -> impl Config {
+    config::legacy()
         .with_variable_int_encoding()
-        .with_limit::<BYTE_LIMIT>();
+        .with_limit::<BYTE_LIMIT>()
+}
+
+fn append(value: &impl Serialize, config: impl Config, bytes: &mut Vec<u8>) {
     bincode::serde::encode_into_std_write(value, bytes, config).expect(
         "values are plain data far below the limit, and memory does not fail to be written",
     );
 }
 
-/// Reads back a value that [`encode_short`] wrote. The value must take all bytes.
-pub(crate) fn decode_short<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
-    let config = bincode::config::legacy()
-        .with_variable_int_encoding()
-        .with_limit::<BYTE_LIMIT>();
-    whole(
-        bincode::serde::borrow_decode_from_slice(bytes, config),
-        bytes,
-    )
-}
-
-/// A decoded value, if it has taken all bytes.
-fn whole<T, E>(decoded: Result<(T, usize), E>, bytes: &[u8]) -> Result<T, Problem> {
-    match decoded {
+fn whole<'a, T: Deserialize<'a>>(bytes: &'a [u8], config: impl Config) -> Result<T, Problem> {
+    match bincode::serde::borrow_decode_from_slice(bytes, config) {
         Ok((value, used)) if used == bytes.len() => Ok(value),
         Ok(_) => Err("bytes are left over"),
         Err(_) => Err("it cannot be decoded"),
@@ -179,9 +180,7 @@ impl<'a> Fields<'a> {
 
     /// The next `length` bytes.
     pub(crate) fn take_slice(&mut self, length: usize) -> Result<&'a [u8], Problem> {
-        let (field, rest) = self.0.split_at_checked(length).ok_or("it is too short")?;
-        self.0 = rest;
-        Ok(field)
+        self.0.split_off(..length).ok_or("it is too short")
     }
 
     /// Refuses bytes that are left over.

@@ -8,9 +8,8 @@
 
 use std::ops::RangeInclusive;
 
-use super::entry::Extent;
+use super::entry::{Extent, Filter, MAX_BLOCK_LINES};
 use super::envelope::{Fields, FileSeed, Problem};
-use super::filter::{Filter, MAX_BLOCK_LINES};
 use super::row::{Lists, Row};
 
 /// A block as it is stored, and what its directory says of it.
@@ -50,6 +49,32 @@ const VERSION: u8 = 1;
 /// The most rows of a list. Without it, lists of equal prefixes and dense columns would have no bound.
 pub(crate) const MAX_ROWS: usize = 4096;
 
+/// The least and the greatest value of a column that grows value by value.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    low: u64,
+    high: u64,
+}
+
+impl Bounds {
+    pub(super) const EMPTY: Self = Self {
+        low: u64::MAX,
+        high: 0,
+    };
+
+    #[inline]
+    pub(super) fn add(&mut self, value: u64) {
+        self.low = self.low.min(value);
+        self.high = self.high.max(value);
+    }
+
+    /// The bytes of the column, which has `count` values, at least one.
+    #[inline]
+    pub(super) fn bytes(&self, count: usize) -> usize {
+        9 + packed_bytes(count, width_of(self.high - self.low))
+    }
+}
+
 /// The size of a list that grows row by row.
 #[derive(Clone, Copy)]
 struct Measure {
@@ -57,8 +82,7 @@ struct Measure {
     prefix: u64,
     /// All gaps, or-ed together.
     gaps: u64,
-    low: [u64; 2],
-    high: [u64; 2],
+    columns: [Bounds; 2],
 }
 
 impl Measure {
@@ -66,8 +90,7 @@ impl Measure {
         rows: 0,
         prefix: 0,
         gaps: 0,
-        low: [u64::MAX; 2],
-        high: [0; 2],
+        columns: [Bounds::EMPTY; 2],
     };
 
     #[inline]
@@ -79,9 +102,8 @@ impl Measure {
         self.prefix = prefix;
         self.rows += 1;
         if R::COLUMNS > 0 {
-            for (column, value) in row.columns().into_iter().enumerate() {
-                self.low[column] = self.low[column].min(value);
-                self.high[column] = self.high[column].max(value);
+            for (column, value) in self.columns.iter_mut().zip(row.columns()) {
+                column.add(value);
             }
         }
     }
@@ -92,8 +114,8 @@ impl Measure {
             return 2;
         }
         let gaps = packed_bytes(self.rows - 1, width_of(self.gaps));
-        let column = |column: usize| column_bytes(self.rows, self.low[column], self.high[column]);
-        2 + 9 + gaps + (0..R::COLUMNS).map(column).sum::<usize>()
+        let columns = self.columns[..R::COLUMNS].iter();
+        2 + 9 + gaps + columns.map(|column| column.bytes(self.rows)).sum::<usize>()
     }
 }
 
@@ -206,15 +228,13 @@ fn encode<R: Row>(puts: &[R], marks: &[R], limit: usize, file: FileSeed) -> Pack
     bytes.extend([KIND, VERSION]);
     encode_list(puts, &mut bytes);
     encode_list(marks, &mut bytes);
-    let high = puts.last().max(marks.last()).copied().unwrap_or(R::MIN);
-    let filter = Filter::default();
     Packed {
         checksum: file.checksum(&bytes),
         bytes,
-        high,
+        high: puts.last().max(marks.last()).copied().unwrap_or(R::MIN),
         puts: puts.len() as u16,
         marks: marks.len() as u16,
-        filter,
+        filter: Filter::default(),
         extent: None,
     }
 }
@@ -222,17 +242,15 @@ fn encode<R: Row>(puts: &[R], marks: &[R], limit: usize, file: FileSeed) -> Pack
 fn encode_list<R: Row>(rows: &[R], bytes: &mut Vec<u8>) {
     bytes.extend((rows.len() as u16).to_le_bytes());
     let Some(first) = rows.first() else { return };
-    let gaps = || {
-        rows.windows(2)
-            .map(|pair| pair[1].prefix() - pair[0].prefix())
-    };
-    let width = width_of(gaps().fold(0, |all, gap| all | gap));
+    let gaps = rows
+        .windows(2)
+        .map(|pair| pair[1].prefix() - pair[0].prefix());
+    let width = width_of(gaps.clone().fold(0, |all, gap| all | gap));
     bytes.extend(first.prefix().to_le_bytes());
     bytes.push(width as u8);
-    pack(gaps(), width, bytes);
+    pack(gaps, width, bytes);
     for column in 0..R::COLUMNS {
-        let column = || rows.iter().map(move |row| row.columns()[column]);
-        encode_column(column, bytes);
+        encode_column(|| rows.iter().map(move |row| row.columns()[column]), bytes);
     }
 }
 
@@ -293,18 +311,13 @@ fn decode_list<R: Row>(fields: &mut Fields<'_>, rows: &mut Vec<R>) -> Result<(),
 
 /// Appends a column as offsets from its least value.
 pub(super) fn encode_column<I: Iterator<Item = u64>>(column: impl Fn() -> I, bytes: &mut Vec<u8>) {
-    let (low, high) = column().fold((u64::MAX, 0), |(low, high), it| (low.min(it), high.max(it)));
-    let low = low.min(high);
-    let width = width_of(high - low);
+    let mut bounds = Bounds::EMPTY;
+    column().for_each(|value| bounds.add(value));
+    let low = bounds.low.min(bounds.high);
+    let width = width_of(bounds.high - low);
     bytes.extend(low.to_le_bytes());
     bytes.push(width as u8);
     pack(column().map(|value| value - low), width, bytes);
-}
-
-/// The bytes of a column of `count` values between `low` and `high`.
-#[inline]
-pub(super) fn column_bytes(count: usize, low: u64, high: u64) -> usize {
-    9 + packed_bytes(count, width_of(high - low))
 }
 
 /// Reads back what [`encode_column`] appended.
@@ -495,7 +508,6 @@ fn read(bytes: &[u8], bit: usize, width: u32) -> u64 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::packed::decode_part;
     use super::*;
 
     fn pack_rows<R: Row>(puts: &[R], marks: &[R], limit: usize, filtered: bool) -> Vec<Packed<R>> {
@@ -511,6 +523,7 @@ mod tests {
 
     fn read_back<R: Row>(puts: &[R], marks: &[R], limit: usize) -> Vec<Lists<R>> {
         let blocks = pack_rows(puts, marks, limit, true);
+        let mut all = Vec::new();
         let mut low = None;
         for block in &blocks {
             assert!(block.bytes.len() <= limit, "{} bytes", block.bytes.len());
@@ -534,11 +547,9 @@ mod tests {
                     .all(|row| block.filter.passes(row.prefix()))
             );
             low = Some(block.high);
+            all.push(rows);
         }
-        blocks
-            .iter()
-            .map(|block| decoded(&block.bytes).expect("a block of ours"))
-            .collect()
+        all
     }
 
     /// Any part of a block that is decoded alone has the rows that the whole block has there.

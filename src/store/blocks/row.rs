@@ -12,16 +12,14 @@ pub(crate) trait Row:
     /// The number of columns behind the prefix.
     const COLUMNS: usize;
     /// The number of bytes of a row that is not packed.
-    const BYTES: usize;
+    const BYTES: usize = size_of::<Self>();
 
     /// The prefix: the leading 64 bits.
     fn prefix(self) -> u64;
     /// The columns behind the prefix.
     fn columns(self) -> [u64; 2];
-    /// The row with this prefix and these columns.
+    /// The row with this prefix and these columns. If these are `u64::MAX`, the last row with the prefix.
     fn join(prefix: u64, columns: [u64; 2]) -> Self;
-    /// The last row with this prefix.
-    fn last_of(prefix: u64) -> Self;
     /// The row with a value in a column that was 0.
     fn with_column(self, column: usize, value: u64) -> Self;
     /// The row as a number. Numbers have the same order as rows.
@@ -29,14 +27,15 @@ pub(crate) trait Row:
     /// The row of a number.
     fn from_number(number: u128) -> Self;
     /// The row after this one, or `None` after the last.
-    fn next(self) -> Option<Self>;
+    fn next(self) -> Option<Self> {
+        (self < Self::MAX).then(|| Self::from_number(self.number() + 1))
+    }
 }
 
 impl Row for u64 {
     const MIN: Self = 0;
     const MAX: Self = Self::MAX;
     const COLUMNS: usize = 0;
-    const BYTES: usize = 8;
 
     fn prefix(self) -> u64 {
         self
@@ -47,10 +46,6 @@ impl Row for u64 {
     }
 
     fn join(prefix: u64, _: [u64; 2]) -> Self {
-        prefix
-    }
-
-    fn last_of(prefix: u64) -> Self {
         prefix
     }
 
@@ -65,10 +60,6 @@ impl Row for u64 {
     fn from_number(number: u128) -> Self {
         number as Self
     }
-
-    fn next(self) -> Option<Self> {
-        self.checked_add(1)
-    }
 }
 
 /// A row of 64, 24 and 40 bits: a hash or fingerprint, a scope number, a document number.
@@ -76,7 +67,6 @@ impl Row for u128 {
     const MIN: Self = 0;
     const MAX: Self = Self::MAX;
     const COLUMNS: usize = 2;
-    const BYTES: usize = 16;
 
     fn prefix(self) -> u64 {
         (self >> 64) as u64
@@ -90,10 +80,6 @@ impl Row for u128 {
         Self::from(prefix) << 64 | Self::from(columns[0] << 40 | columns[1])
     }
 
-    fn last_of(prefix: u64) -> Self {
-        Self::from(prefix) << 64 | Self::from(u64::MAX)
-    }
-
     fn with_column(self, column: usize, value: u64) -> Self {
         self | Self::from(if column == 0 { value << 40 } else { value })
     }
@@ -104,10 +90,6 @@ impl Row for u128 {
 
     fn from_number(number: u128) -> Self {
         number
-    }
-
-    fn next(self) -> Option<Self> {
-        self.checked_add(1)
     }
 }
 
@@ -131,6 +113,11 @@ impl<R> Default for Lists<R> {
 impl<R: Row> Lists<R> {
     pub(crate) fn len(&self) -> usize {
         self.puts.len() + self.marks.len()
+    }
+
+    /// The rows that are put, and those that are marked.
+    pub(crate) fn as_slices(&self) -> (&[R], &[R]) {
+        (&self.puts, &self.marks)
     }
 
     /// Removes all rows. The memory is used again.

@@ -60,6 +60,18 @@ pub(crate) struct Segment<R> {
 impl<R: Row> Segment<R> {
     const ROWS_PER_LINE: usize = LINE_BYTES / size_of::<R>();
 
+    /// A segment of these rows, which are in order.
+    pub(crate) fn new(puts: LargeList<R>, marks: Vec<R>) -> Self {
+        let prefixes = puts.iter().map(|row| row.prefix());
+        Self {
+            prefixes: Prefixes::new(prefixes, ROWS_PER_PREFIX),
+            puts,
+            marks: marks.into(),
+            #[cfg(test)]
+            _live: live::Live::new(),
+        }
+    }
+
     /// The rows that are put.
     #[inline]
     pub(crate) fn puts(&self) -> &[R] {
@@ -158,39 +170,6 @@ pub(super) mod live {
     }
 }
 
-/// A segment that is made block by block.
-pub(crate) struct SegmentBuilder<R> {
-    puts: LargeList<R>,
-    marks: Vec<R>,
-}
-
-impl<R: Row> SegmentBuilder<R> {
-    /// A segment of so many rows.
-    pub(crate) fn new(puts: usize, marks: usize) -> Self {
-        Self {
-            puts: LargeList::with_capacity(puts),
-            marks: Vec::with_capacity(marks),
-        }
-    }
-
-    /// Adds the rows of the next block.
-    pub(crate) fn add(&mut self, puts: &[R], marks: &[R]) {
-        self.puts.extend_from_slice(puts);
-        self.marks.extend_from_slice(marks);
-    }
-
-    pub(crate) fn finish(self) -> Segment<R> {
-        let prefixes = self.puts.iter().map(|row| row.prefix());
-        Segment {
-            prefixes: Prefixes::new(prefixes, ROWS_PER_PREFIX),
-            puts: self.puts,
-            marks: self.marks.into(),
-            #[cfg(test)]
-            _live: live::Live::new(),
-        }
-    }
-}
-
 /// A part of the index has this number of rows, or up to twice this number: a line of memory, or two.
 const ROWS_PER_PART: usize = 16;
 
@@ -217,14 +196,14 @@ pub(crate) struct CutRows<'a> {
     /// The number of bits that are not known.
     pub(crate) unknown_bits: u32,
     /// Whether no other row of the chunk begins as one of them does.
-    pub(crate) are_all: bool,
+    are_all: bool,
 }
 
 impl CutRows<'_> {
     /// The first and the last row that one of these rows can be.
     pub(crate) fn span<R: Row>(self, row: u64) -> (R, R) {
         let last = row | ((1 << self.unknown_bits) - 1);
-        (R::join(row, [0; 2]), R::last_of(last))
+        (R::join(row, [0; 2]), R::join(last, [u64::MAX; 2]))
     }
 
     /// Whether no other row of the chunk begins as this one of them does.
@@ -291,33 +270,17 @@ impl Signatures {
                 true => whole,
                 false => self.within(whole, beginning, first, last),
             };
-            if !rows.is_empty() && (!are_all || rows.len() + part.len() > TOGETHER) {
-                each(CutRows {
-                    rows,
-                    unknown_bits,
-                    are_all: true,
-                });
-                rows.clear();
+            if !are_all || rows.len() + part.len() > TOGETHER {
+                give(rows, unknown_bits, true, &mut each);
             }
             for &signature in part {
                 rows.push(beginning | u64::from(signature) << unknown_bits);
             }
             if !are_all {
-                each(CutRows {
-                    rows,
-                    unknown_bits,
-                    are_all,
-                });
-                rows.clear();
+                give(rows, unknown_bits, false, &mut each);
             }
         }
-        if !rows.is_empty() {
-            each(CutRows {
-                rows,
-                unknown_bits,
-                are_all: true,
-            });
-        }
+        give(rows, unknown_bits, true, &mut each);
     }
 
     /// The signatures of a part that rows of a range can have.
@@ -350,8 +313,21 @@ impl Signatures {
     }
 
     /// The memory that they take, in bytes.
-    pub(crate) fn memory_bytes(&self) -> usize {
+    fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.signatures.memory_bytes() + self.prefixes.memory_bytes()
+    }
+}
+
+/// Calls `each` with rows, if there are any, and removes them.
+#[inline]
+fn give(rows: &mut Vec<u64>, unknown_bits: u32, are_all: bool, each: &mut impl FnMut(CutRows<'_>)) {
+    if !rows.is_empty() {
+        each(CutRows {
+            rows,
+            unknown_bits,
+            are_all,
+        });
+        rows.clear();
     }
 }
 
@@ -412,9 +388,9 @@ mod tests {
     #[test]
     fn a_range_comes_with_the_rest_of_its_lines_and_with_nothing_that_is_marked() {
         let rows: Vec<u64> = (0..1003).map(|row| row << 40).collect();
-        let mut builder = SegmentBuilder::new(rows.len(), 1);
-        builder.add(&rows, &[77]);
-        let segment = builder.finish();
+        let mut puts = LargeList::with_capacity(rows.len());
+        puts.extend_from_slice(&rows);
+        let segment = Segment::new(puts, vec![77]);
         for first in (0..1003).step_by(7) {
             for last in [first, first + 1, first + 30, 1002] {
                 let around = segment.around(&(first << 40..=last << 40));

@@ -17,7 +17,7 @@ use crate::files::NewFile;
 use crate::plan::Plan;
 use crate::planted::planted;
 use crate::store::blocks::{
-    BlockId, Blocks, Entry, Fields, FileSeed, HEADER_BYTES, Kind, Packed, Problem, Row, seal,
+    BlockId, Blocks, Fields, FileSeed, HEADER_BYTES, Kind, Packed, Problem, Row, seal,
     share_of_sum, unseal,
 };
 use crate::store::engine::{
@@ -600,19 +600,9 @@ impl Edit {
     ) -> NewBlock<R> {
         let id = BlockId::new(change.level.number, self.state.next_block);
         self.state.next_block += 1;
-        let bytes = block.bytes.into();
-        change.added.push((block.high.number(), bytes));
-        NewBlock {
-            entry: Entry {
-                high: block.high,
-                id,
-                checksum: block.checksum,
-                puts: block.puts,
-                marks: block.marks,
-            },
-            filter: block.filter,
-            extent: block.extent,
-        }
+        let (block, bytes) = NewBlock::numbered(block, id);
+        change.added.push((block.entry.high.number(), bytes.into()));
+        block
     }
 }
 

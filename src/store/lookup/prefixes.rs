@@ -37,14 +37,14 @@ impl Prefixes {
         if shift > 0 && width >> (shift - 1) < most_parts {
             shift -= 1;
         }
-        let first = first.checked_shr(shift).unwrap_or(0);
-        let last = last.checked_shr(shift).unwrap_or(0);
+        let first = first.unbounded_shr(shift);
+        let last = last.unbounded_shr(shift);
         let parts = last.saturating_sub(first) as usize + 1;
         let mut starts = LargeList::with_capacity(parts + 1);
         let mut before = 0;
         for prefix in prefixes {
             // A prefix below the first one, out of order, is in the first part.
-            let part = prefix.checked_shr(shift).unwrap_or(0).saturating_sub(first);
+            let part = prefix.unbounded_shr(shift).saturating_sub(first);
             while starts.len() <= part.min(parts as u64 - 1) as usize {
                 starts.extend_from_slice(&[before]);
             }
@@ -96,7 +96,7 @@ impl Prefixes {
     /// The bits of a prefix that the index knows.
     #[inline]
     pub(crate) fn bits_of(&self, prefix: u64) -> u64 {
-        prefix.checked_shr(self.shift).unwrap_or(0)
+        prefix.unbounded_shr(self.shift)
     }
 
     /// The parts of two prefixes, and those between: the bits that all prefixes of a part begin with, and the indexes
@@ -104,9 +104,9 @@ impl Prefixes {
     #[inline]
     pub(crate) fn parts(&self, first: u64, last: u64) -> impl Iterator<Item = (u64, Range<usize>)> {
         (self.part_of(first)..=self.part_of(last)).map(|part| {
-            let bits = (self.first + part as u64).checked_shl(self.shift);
+            let bits = (self.first + part as u64).unbounded_shl(self.shift);
             let items = self.starts[part] as usize..self.starts[part + 1] as usize;
-            (bits.unwrap_or(0), items)
+            (bits, items)
         })
     }
 

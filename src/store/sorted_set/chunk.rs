@@ -15,8 +15,8 @@ use super::summary::{Outline, key_bytes};
 use crate::planted::planted;
 use crate::store::blocks::{
     BlockId, Entry, Extent, Fields, FileSeed, Filter, HEADER_BYTES, Kind, LINE_BYTES, Line,
-    MAX_BLOCK_LINES, MAX_ROWS, Problem, Row, Segment, decode_lines, encode_lines, lines_pass, seal,
-    sealed_checksum, unseal,
+    MAX_BLOCK_LINES, MAX_ROWS, Packed, Problem, Row, Segment, decode_lines, encode_lines,
+    lines_pass, seal, sealed_checksum, unseal,
 };
 use crate::store::engine::LevelName;
 use crate::store::sizes::PAGE_BYTES;
@@ -33,6 +33,25 @@ pub(crate) struct NewBlock<R> {
     pub(crate) filter: Filter,
     /// Only blocks of documents have one.
     pub(crate) extent: Option<Extent>,
+}
+
+impl<R> NewBlock<R> {
+    /// A packed block, which gets a number, and its bytes.
+    pub(crate) fn numbered<B>(packed: Packed<R, B>, id: BlockId) -> (Self, B) {
+        let entry = Entry {
+            high: packed.high,
+            id,
+            checksum: packed.checksum,
+            puts: packed.puts,
+            marks: packed.marks,
+        };
+        let block = Self {
+            entry,
+            filter: packed.filter,
+            extent: packed.extent,
+        };
+        (block, packed.bytes)
+    }
 }
 
 /// Everything that a directory says of a block. The lines are those of its filter.
@@ -68,23 +87,27 @@ impl<R: Row> Listed<'_, R> {
     }
 }
 
-/// What the entries of a chunk say, in lists.
+/// What a chunk says of its blocks, in lists. They are as in a [`Chunk`].
 struct Parts<R> {
     entries: Vec<Entry<R>>,
-    /// The number of lines of each filter.
-    counts: Vec<u16>,
+    first_lines: Vec<u16>,
     lines: Vec<Line>,
+    before: Vec<RowCounts>,
     extents: Vec<Extent>,
 }
 
 impl<R: Row> Parts<R> {
     fn with_capacity(entries: usize) -> Self {
-        Self {
+        let mut parts = Self {
             entries: Vec::with_capacity(entries),
-            counts: Vec::with_capacity(entries),
+            first_lines: Vec::with_capacity(entries + 1),
             lines: Vec::new(),
+            before: Vec::with_capacity(entries + 1),
             extents: Vec::new(),
-        }
+        };
+        parts.first_lines.push(0);
+        parts.before.push(RowCounts::default());
+        parts
     }
 
     /// What the body of a chunk says.
@@ -100,10 +123,19 @@ impl<R: Row> Parts<R> {
     }
 
     fn add(&mut self, listed: &Listed<'_, R>) {
-        self.entries.push(listed.entry.clone());
-        self.counts.push(listed.lines.len() as u16);
         self.lines.extend_from_slice(listed.lines);
         self.extents.extend(listed.extent);
+        self.push(listed.entry.clone());
+    }
+
+    /// Adds an entry, whose lines are the last ones.
+    fn push(&mut self, entry: Entry<R>) {
+        let mut rows = self.before[self.entries.len()];
+        rows.puts += u32::from(entry.puts);
+        rows.marks += u32::from(entry.marks);
+        self.before.push(rows);
+        self.first_lines.push(self.lines.len() as u16);
+        self.entries.push(entry);
     }
 
     /// Adds what [`Listed::encode`] wrote.
@@ -131,7 +163,6 @@ impl<R: Row> Parts<R> {
         }
         let lines = fields.take_slice(usize::from(filter_lines) * LINE_BYTES)?;
         self.lines.extend(decode_lines(lines));
-        self.counts.push(u16::from(filter_lines));
         if level.table.has_extents {
             self.extents.push(Extent::decode(fields)?);
         }
@@ -139,8 +170,19 @@ impl<R: Row> Parts<R> {
         if last.is_some_and(|last| last.high >= entry.high) {
             return Err("its blocks are out of order");
         }
-        self.entries.push(entry);
+        self.push(entry);
         Ok(())
+    }
+
+    fn into_chunk(self, checksum: u64) -> Chunk<R> {
+        Chunk {
+            entries: self.entries,
+            first_lines: self.first_lines,
+            lines: self.lines.into(),
+            before: self.before,
+            extents: self.extents,
+            checksum,
+        }
     }
 }
 
@@ -195,8 +237,7 @@ impl<R: Row> Chunk<R> {
         for block in listed {
             parts.add(block);
         }
-        let chunk = Self::with_sums(parts, sealed_checksum(&bytes));
-        (chunk, last, bytes)
+        (parts.into_chunk(sealed_checksum(&bytes)), last, bytes)
     }
 
     /// Reads a chunk of a level back. It must be the one that was outlined.
@@ -212,38 +253,11 @@ impl<R: Row> Chunk<R> {
         if parts.entries.len() > MAX_FILTERED && !parts.lines.is_empty() {
             return Err("it has too many blocks with filters");
         }
-        let chunk = Self::with_sums(parts, sealed_checksum(bytes));
+        let chunk = parts.into_chunk(sealed_checksum(bytes));
         if chunk.outline() == *outline || planted("an old directory is taken") {
             Ok(chunk)
         } else {
             Err("it is not the chunk its summary speaks of")
-        }
-    }
-
-    fn with_sums(parts: Parts<R>, checksum: u64) -> Self {
-        let entries = parts.entries;
-        let mut before = Vec::with_capacity(entries.len() + 1);
-        let mut rows = RowCounts::default();
-        before.push(rows);
-        for entry in &entries {
-            rows.puts += u32::from(entry.puts);
-            rows.marks += u32::from(entry.marks);
-            before.push(rows);
-        }
-        let mut first_lines = Vec::with_capacity(entries.len() + 1);
-        let mut end = 0;
-        first_lines.push(end);
-        for count in parts.counts {
-            end += count;
-            first_lines.push(end);
-        }
-        Self {
-            entries,
-            first_lines,
-            lines: parts.lines.into(),
-            before,
-            extents: parts.extents,
-            checksum,
         }
     }
 
@@ -264,11 +278,6 @@ impl<R: Row> Chunk<R> {
     /// The filter of a block.
     fn filter_of(&self, entry: usize) -> &[Line] {
         &self.lines[self.first_lines[entry].into()..self.first_lines[entry + 1].into()]
-    }
-
-    /// The last row of its first block.
-    pub(super) fn first_high(&self) -> R {
-        self.entries.first().map_or(R::MIN, |first| first.high)
     }
 
     /// The numbers of rows that are put and marked by the entries before `entry`.

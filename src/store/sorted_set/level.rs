@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use sdd::Guard;
 
 use super::chunk::{Chunk, Fence};
-use super::lists::part;
+use super::run::part;
 use super::shared_list::SharedList;
 use super::summary::{Outline, Summaries};
 use crate::error::{Error, Result};
@@ -24,10 +24,10 @@ use crate::metrics::Tally;
 use crate::planted::planted;
 use crate::store::blocks::{
     Block, Entry, Extent, Kept, LINE_BYTES, Lists, Problem, Residence, Resident, Row, Segment,
-    SegmentBuilder, SetBlocks, Signatures,
+    SetBlocks, Signatures,
 };
 use crate::store::engine::LevelName;
-use crate::store::lookup::{Prefixes, guess, partition_point_from};
+use crate::store::lookup::{LargeList, Prefixes, guess, partition_point_from};
 
 /// The position of a block in its level. Positions are ordered as the blocks are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -386,10 +386,9 @@ impl<R: Row> Level<R> {
             number: self.number,
         };
         let last = outline.high.number();
-        let damaged = |problem: Problem| Error::Damaged {
-            table: "directory",
-            key: format!("{}, level {}, up to {last:x}", level.table, level.number),
-            problem,
+        let damaged = |problem: Problem| {
+            let key = format!("{}, level {}, up to {last:x}", level.table, level.number);
+            Error::damaged("directory", &key, problem)
         };
         let mut read = None;
         let is_there = blocks.read_chunk(level, last, &mut |bytes| {
@@ -398,7 +397,9 @@ impl<R: Row> Level<R> {
         })?;
         let read = read.filter(|_| is_there);
         let read = read.ok_or_else(|| damaged("it is missing"))?;
-        if index > 0 && self.highs[index - 1] >= read.first_high() {
+        let before = index.checked_sub(1).map(|before| self.highs[before]);
+        let first = read.entries.first().map(|entry| entry.high);
+        if before.is_some() && before >= first {
             return Err(damaged("it overlaps the one before"));
         }
         // Another thread may have read the same.
@@ -671,19 +672,22 @@ impl<R: Row> Level<R> {
             return Ok(Kept::Signatures(Signatures::new(&lists.puts)));
         }
         let rows = self.slots[chunk].outline.rows;
-        let mut segment = SegmentBuilder::new(rows.puts as usize, rows.marks as usize);
+        let mut puts = LargeList::with_capacity(rows.puts as usize);
+        let mut marks = Vec::with_capacity(rows.marks as usize);
         for entry in entries {
-            if let Some(older) = older
-                && let Some((puts, marks)) = older.resident_rows_of(entry, &guard)
-            {
-                segment.add(puts, marks);
-                continue;
-            }
-            lists.clear();
-            blocks.read_rows(entry, &mut lists)?;
-            segment.add(&lists.puts, &lists.marks);
+            let resident = older.and_then(|older| older.resident_rows_of(entry, &guard));
+            let of_block = match resident {
+                Some(rows) => rows,
+                None => {
+                    lists.clear();
+                    blocks.read_rows(entry, &mut lists)?;
+                    lists.as_slices()
+                }
+            };
+            puts.extend_from_slice(of_block.0);
+            marks.extend_from_slice(of_block.1);
         }
-        Ok(Kept::Rows(segment.finish()))
+        Ok(Kept::Rows(Segment::new(puts, marks)))
     }
 
     /// Makes the segments of the chunks that an older level does not have, where that had one in the same place. In

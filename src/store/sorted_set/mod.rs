@@ -2,10 +2,7 @@
 //! here knows what the rows mean.
 
 mod chunk;
-mod inspect;
 mod level;
-mod lists;
-mod overlay;
 mod ranges;
 mod run;
 #[cfg(test)]
@@ -17,17 +14,14 @@ mod skew;
 mod summary;
 #[cfg(test)]
 mod tests;
-mod times;
 
 #[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
 pub(crate) use chunk::hostile;
 pub(crate) use chunk::{NewBlock, lone_entries};
 pub(crate) use level::{Level, Position};
-pub(crate) use lists::{Life, merge_onto, part};
-pub(crate) use overlay::Overlay;
 pub(crate) use ranges::{Marks, Receiver, Searched, read_ranges};
-pub(crate) use run::{Rules, Run};
-pub(crate) use set::{SetLevel, SortedSet};
+pub(crate) use run::{Life, Rules, Run, merge_onto, part};
+pub(crate) use set::{Overlay, SetLevel, SortedSet};
 pub(crate) use set_reader::SetReader;
 pub(crate) use summary::{DirectoryWriter, StoredDirectory};
 #[cfg(test)]

@@ -25,10 +25,8 @@ use sdd::Guard;
 use smallvec::SmallVec;
 
 use super::level::Level;
-use super::lists::part;
-use super::overlay::Overlay;
-use super::run::IndexedRows;
-use super::set::{SetLevel, SortedSet};
+use super::run::{IndexedRows, part};
+use super::set::{Overlay, SetLevel, SortedSet};
 use super::set_reader::SetReader;
 use crate::error::{Error, Result};
 use crate::metrics::Tally;
@@ -770,8 +768,9 @@ impl<R> Drop for LastRead<R> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::chunk::NewBlock;
     use super::*;
-    use crate::store::blocks::{FileSeed, MemoryBlocks, Packed, Packer};
+    use crate::store::blocks::{FileSeed, MemoryBlocks, Packer};
     use crate::store::engine::{BlockTable, LevelName};
 
     static TABLE: BlockTable = BlockTable::new(0, "table", false);
@@ -790,27 +789,11 @@ mod tests {
             .puts
             .extend((0..3_000u64).map(|row| row << 40));
         let mut entries = Vec::new();
-        for (
-            number,
-            Packed {
-                bytes,
-                checksum,
-                high,
-                puts,
-                marks,
-                ..
-            },
-        ) in packer.finish().into_iter().enumerate()
-        {
+        for (number, block) in packer.finish().into_iter().enumerate() {
             let id = BlockId::new(0, number as u64 + 1);
-            memory.store(level, high.into(), bytes);
-            entries.push(Entry {
-                high,
-                id,
-                checksum,
-                puts,
-                marks,
-            });
+            let (NewBlock { entry, .. }, bytes) = NewBlock::numbered(block, id);
+            memory.store(level, entry.high.into(), bytes);
+            entries.push(entry);
         }
         let blocks = memory.blocks();
         let of = blocks.of_table(&TABLE);

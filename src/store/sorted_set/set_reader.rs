@@ -1,16 +1,15 @@
-//! SetReader: a set as a transaction or a snapshot reads it, forward by ranges, or backward from the last row.
+//! SetReader: a set as a transaction or a snapshot reads it, forward by ranges, or backward from the last row; and as a
+//! check reads it, which verifies every block and the order of its rows.
 
 use std::ops::RangeInclusive;
 
 use sdd::Guard;
 
 use super::level::{Level, Position};
-use super::lists::{merge, part, sorted};
-use super::overlay::Overlay;
-use super::run::Run;
-use super::set::{SetLevel, SortedSet};
-use crate::error::Result;
-use crate::store::blocks::{Block, Lists, Row, SetBlocks};
+use super::run::{Run, merge, part, sorted};
+use super::set::{Overlay, SetLevel, SortedSet};
+use crate::error::{Error, Result};
+use crate::store::blocks::{Block, Entry, Lists, Problem, Row, SetBlocks};
 
 /// A set as a transaction or snapshot reads it.
 #[derive(Clone, Copy)]
@@ -86,10 +85,7 @@ impl<'a, R: Row> SetReader<'a, R> {
             let first = rows.puts.len();
             rows.marks.clear();
             level.append_rows(range, self.blocks, rows)?;
-            let before = rows.puts[first..].partition_point(|row| row < range.start());
-            rows.puts.drain(first..first + before);
-            let within = rows.puts[first..].partition_point(|row| row <= range.end());
-            rows.puts.truncate(first + within);
+            keep_within(&mut rows.puts, first, range);
         }
         for run in self.runs() {
             rows.puts.extend(run.within(range).0);
@@ -104,23 +100,14 @@ impl<'a, R: Row> SetReader<'a, R> {
     pub(crate) fn parts(&self) -> Result<Vec<RangeInclusive<R>>> {
         const BLOCKS: usize = 8;
         let mut ends = Vec::new();
-        if let Some(level) = self.largest_level() {
+        let levels = self.set.levels.iter().map(|set| &set.level);
+        if let Some(level) = levels.max_by_key(|level| level.blocks()) {
             let entries = level.entries(level.all(), self.blocks)?;
             for entry in entries.skip(BLOCKS - 1).step_by(BLOCKS) {
                 ends.push(entry.high);
             }
         }
         Ok(ranges_to(ends))
-    }
-
-    /// The level with the most blocks.
-    fn largest_level(&self) -> Option<&'a Level<R>> {
-        let largest = self
-            .set
-            .levels
-            .iter()
-            .max_by_key(|set| set.level.blocks())?;
-        Some(&largest.level)
     }
 
     /// Calls `each` with every row that is in the set, in order.
@@ -137,19 +124,19 @@ impl<'a, R: Row> SetReader<'a, R> {
         let mut newer = self.unsorted_within(range);
         let life = self.set.rules.life;
         for run in self.runs() {
-            newer = merge((&newer.puts, &newer.marks), run.within(range), life);
+            newer = merge(newer.as_slices(), run.within(range), life);
         }
         for SetLevel { level, .. } in &self.set.levels {
             let mut older = Lists::default();
             level.append_rows(range, self.blocks, &mut older)?;
             let older = (part(&older.puts, range), part(&older.marks, range));
-            newer = merge((&newer.puts, &newer.marks), older, life);
+            newer = merge(newer.as_slices(), older, life);
         }
         Ok(newer.puts)
     }
 
     /// The numbers of rows of a range that all sources together put and mark. A row that several put counts for
-    /// each. If rows live [`once`](super::lists::Life::Once), the puts less the marks are in the set. The length of
+    /// each. If rows live [`once`](super::run::Life::Once), the puts less the marks are in the set. The length of
     /// the range hardly changes the cost.
     pub(crate) fn puts_and_marks(&self, range: &RangeInclusive<R>) -> Result<(u64, u64)> {
         let (puts, marks) = self.unsorted();
@@ -240,7 +227,7 @@ impl<'a, R: Row> SetReader<'a, R> {
 
 /// The ranges that end with these rows, which are in order, and one that ends with the last row there is. Together
 /// they cover all rows.
-pub(super) fn ranges_to<R: Row>(ends: Vec<R>) -> Vec<RangeInclusive<R>> {
+fn ranges_to<R: Row>(ends: Vec<R>) -> Vec<RangeInclusive<R>> {
     let mut ranges = Vec::with_capacity(ends.len() + 1);
     let mut next = Some(R::MIN);
     for end in ends.into_iter().chain([R::MAX]) {
@@ -366,5 +353,159 @@ impl<'a, R: Row> Backward<'a, R> {
             self.marks_left = 0;
             self.rest = None;
         }
+    }
+}
+
+// Inspecting: every block is read from the file, and the order of its rows is verified.
+
+/// Called with the first and the last row that may be in a block that cannot be read or is wrong in itself.
+type Fault<'f, R> = &'f mut dyn FnMut(R, R, Error) -> Result<()>;
+
+impl<R: Row> SetReader<'_, R> {
+    /// Ranges that together cover all rows, in order. At most `blocks` blocks end in each, those of all
+    /// levels counted. So the rows of a range take a bounded memory, whatever the levels are like.
+    pub(crate) fn even_parts(&self, blocks: usize) -> Result<Vec<RangeInclusive<R>>> {
+        let mut ends: Vec<R> = Vec::new();
+        for SetLevel { level, .. } in &self.set.levels {
+            let entries = level.entries(level.all(), self.blocks)?;
+            ends.extend(entries.map(|entry| entry.high));
+        }
+        ends.sort_unstable();
+        let ends = ends.into_iter().skip(blocks - 1).step_by(blocks);
+        Ok(ranges_to(ends.collect()))
+    }
+
+    /// The rows of a range that are in the set, in order. Each block is read from the file, also if the
+    /// cache has it. `fault` is called for each faulty block that ends in the range. The rows of faulty
+    /// blocks are left out.
+    pub(crate) fn inspect(&self, range: &RangeInclusive<R>, fault: Fault<'_, R>) -> Result<Vec<R>> {
+        let life = self.set.rules.life;
+        let mut newer = Lists::default();
+        for run in self.runs() {
+            newer = merge(newer.as_slices(), run.within(range), life);
+        }
+        for SetLevel { level, .. } in &self.set.levels {
+            let older = self.inspect_level(level, range, fault)?;
+            if newer.len() == 0 {
+                newer = older;
+            } else {
+                newer = merge(newer.as_slices(), older.as_slices(), life);
+            }
+        }
+        Ok(newer.puts)
+    }
+
+    /// The rows of a range that a level puts and marks.
+    fn inspect_level(
+        &self,
+        level: &Level<R>,
+        range: &RangeInclusive<R>,
+        fault: Fault<'_, R>,
+    ) -> Result<Lists<R>> {
+        let positions = level.overlapping(range, self.blocks)?;
+        let before = level.entry_before(positions.start, self.blocks)?;
+        let mut before = before.map(|entry| entry.high);
+        let mut rows = Lists::default();
+        for entry in level.entries(positions, self.blocks)? {
+            let puts = rows.puts.len();
+            let marks = rows.marks.len();
+            if let Err(error) = self.inspect_block(level, entry, before, &mut rows) {
+                rows.puts.truncate(puts);
+                rows.marks.truncate(marks);
+                // A block that ends behind the range is a fault of a later range.
+                if entry.high <= *range.end() {
+                    let first = before.and_then(Row::next).unwrap_or(R::MIN);
+                    fault(first, entry.high, error)?;
+                }
+            }
+            before = Some(entry.high);
+        }
+        keep_within(&mut rows.puts, 0, range);
+        keep_within(&mut rows.marks, 0, range);
+        Ok(rows)
+    }
+
+    /// Adds the rows of a block. `before` is the last row of the block before it.
+    fn inspect_block(
+        &self,
+        level: &Level<R>,
+        entry: &Entry<R>,
+        before: Option<R>,
+        rows: &mut Lists<R>,
+    ) -> Result<()> {
+        let held = (rows.puts.len(), rows.marks.len());
+        self.blocks.read_rows(entry, rows)?;
+        let puts = &rows.puts[held.0..];
+        let marks = &rows.marks[held.1..];
+        ensure_order(puts, marks, before).map_err(|problem| self.blocks.damaged(entry, problem))?;
+        if !self.set.rules.filtered {
+            return Ok(());
+        }
+        for row in puts.iter().chain(marks) {
+            if !level.passes(row.prefix(), self.blocks)? {
+                let problem = "the filter does not know all its rows";
+                return Err(self.blocks.damaged(entry, problem));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Of the rows from the index `first` on, which are in order, leaves out those outside of a range.
+fn keep_within<R: Row>(rows: &mut Vec<R>, first: usize, range: &RangeInclusive<R>) {
+    let start = first + rows[first..].partition_point(|row| row < range.start());
+    let end = start + rows[start..].partition_point(|row| row <= range.end());
+    rows.truncate(end);
+    rows.drain(first..start);
+}
+
+/// Refuses rows that a search would not find where it looks for them.
+fn ensure_order<R: Row>(puts: &[R], marks: &[R], before: Option<R>) -> Result<(), Problem> {
+    if !rises(puts) || !rises(marks) {
+        return Err("its rows are out of order");
+    }
+    if marks.iter().any(|row| puts.binary_search(row).is_ok()) {
+        return Err("it puts and marks the same row");
+    }
+    let first = [puts.first(), marks.first()].into_iter().flatten().min();
+    if let Some(&first) = first
+        && before.is_some_and(|before| first <= before)
+    {
+        return Err("it begins before the block before it ends");
+    }
+    Ok(())
+}
+
+/// Whether each row comes after the one before.
+fn rises<R: Row>(rows: &[R]) -> bool {
+    let mut rises = true;
+    // Without an early end, the processor compares many rows at a time.
+    for pair in rows.windows(2) {
+        rises &= pair[0] < pair[1];
+    }
+    rises
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_out_of_order_are_refused() {
+        assert_eq!(ensure_order(&[2u64, 5], &[3], Some(1)), Ok(()));
+        assert_eq!(ensure_order::<u64>(&[], &[], Some(1)), Ok(()));
+        assert_eq!(ensure_order(&[0u64], &[], None), Ok(()));
+        for (puts, marks) in [
+            (&[5u64, 2][..], &[][..]),
+            (&[2, 2], &[]),
+            (&[], &[4, 3]),
+            (&[2, 5], &[5]),
+        ] {
+            assert!(
+                ensure_order(puts, marks, None).is_err(),
+                "{puts:?}, {marks:?}"
+            );
+        }
+        assert!(ensure_order(&[3u64, 5], &[2], Some(2)).is_err());
     }
 }

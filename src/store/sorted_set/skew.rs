@@ -121,7 +121,7 @@ fn shares_of_directory(level: &Level<u64>, blocks: SetBlocks<'_>) -> Result<Vec<
     let mut falls = [0.0; 65];
     let mut all = 0.0;
     for &(high, _) in chunks.iter().skip(step / 2).step_by(step) {
-        let others = u64::MAX.checked_shr(known as u32).unwrap_or(0);
+        let others = u64::MAX.unbounded_shr(known as u32);
         let range = high & !others..=high | others;
         let entries = level.entries(level.overlapping(&range, blocks)?, blocks)?;
         let entries = entries.filter(|entry| range.contains(&entry.high));
@@ -202,7 +202,7 @@ mod tests {
         sorted.sort_unstable();
         let sums = sums_of_squares(sorted.iter().map(|&row| (row, 0.5)));
         for (bits, sum) in sums.into_iter().enumerate() {
-            let prefix = |row: u64| row.checked_shr(64 - bits as u32).unwrap_or(0);
+            let prefix = |row: u64| row.unbounded_shr(64 - bits as u32);
             let pairs = rows.iter().flat_map(|&a| rows.iter().map(move |&b| (a, b)));
             let expected = pairs.filter(|&(a, b)| prefix(a) == prefix(b)).count() as f64 / 4.0;
             assert!(

@@ -10,9 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::error::{Error, Result};
-use crate::store::blocks::{
-    BlockId, Entry, Fields, FileSeed, Lists, MemoryBlocks, Packed, Packer, Row,
-};
+use crate::store::blocks::{BlockId, Fields, FileSeed, Lists, MemoryBlocks, Packer, Row};
 use crate::store::engine::{BlockTable, LevelChange, LevelName};
 
 /// Rows from the oldest source to the newest, each put (true) or marked.
@@ -37,40 +35,18 @@ pub(super) fn level_of<R: Row>(
     let mut packer = Packer::new(128, rules.filtered, blocks.file());
     let (puts, marks) = lists(rows);
     packer.waiting.extend((&puts, &marks));
-    let entries: Vec<_> = packer
-        .finish()
-        .into_iter()
-        .map(|block| {
-            let Packed {
-                bytes,
-                checksum,
-                high,
-                puts,
-                marks,
-                filter,
-                extent,
-            } = block;
-            let id = BlockId::new(number, memory.places().len() as u64 + 1);
-            memory.store(name, high.number(), bytes);
-            let entry = Entry {
-                high,
-                id,
-                checksum,
-                puts,
-                marks,
-            };
-            NewBlock {
-                entry,
-                filter,
-                extent,
-            }
-        })
-        .collect();
+    let mut new = Vec::new();
+    for block in packer.finish() {
+        let id = BlockId::new(number, memory.places().len() as u64 + 1);
+        let (block, bytes) = NewBlock::numbered(block, id);
+        memory.store(name, block.entry.high.number(), bytes);
+        new.push(block);
+    }
     let empty = Level::empty(number);
     let of = blocks.of_table(&TABLE);
     let mut change = LevelChange::none(name);
     let level = empty
-        .splice(empty.all(), &entries, CHUNK_ENTRIES, of, &mut change)
+        .splice(empty.all(), &new, CHUNK_ENTRIES, of, &mut change)
         .expect("nothing is read");
     memory.replace_chunks(name, change.chunks);
     // Nothing is in memory, as after opening a file.
@@ -410,7 +386,7 @@ fn the_shares_of_prefixes_are_those_of_the_rows() -> Result<()> {
             let shares = set.shares(read)?;
             assert_eq!(shares.len(), 65);
             for bits in [0u32, 2, 4, 6, 7, 8] {
-                let prefix = |row: u64| row.checked_shr(64 - bits).unwrap_or(0);
+                let prefix = |row: u64| row.unbounded_shr(64 - bits);
                 let groups = all
                     .chunk_by(|&a, &b| prefix(a) == prefix(b))
                     .map(|it| (it.len() as f64).powi(2));
