@@ -21,11 +21,53 @@ use crate::parallel;
 use crate::source::Totals;
 use crate::text::Unit;
 
+/// Reports how the inputs are read that were read before, takes all records, and returns what was done.
+pub(super) fn take_records<'i>(
+    ingest: &'i Ingest<'i>,
+    records: Records,
+    rule: Fingerprinting,
+    sources: Sources,
+    resumptions: &[(usize, Resumed)],
+    report: &'i mut dyn FnMut(Event<'_>) -> Result<()>,
+    began: Instant,
+) -> Result<Ingested> {
+    let mut batches = Batches {
+        ingest,
+        policy: ingest.policy.clone().ignoring(sources.ignored()),
+        unit: records.options().unit,
+        report,
+        txn: None,
+        waiting: Waiting::default(),
+        in_batch: 0,
+        sources,
+        at: None,
+        totals: Totals::default(),
+        failed: 0,
+        since: Totals::default(),
+        noted: began,
+        next_number: 0,
+        oldest: None,
+    };
+    match batches.report_and_take(records, rule, resumptions) {
+        // Where the caller has ended it, what is not committed is not stored.
+        Ok(()) | Err(Error::Interrupted) => {
+            Ok(batches.sources.ingested(batches.totals, batches.failed))
+        }
+        // The records before the error are good.
+        Err(error @ Error::Input { .. }) => match batches.commit() {
+            Ok(()) | Err(Error::Interrupted) => Err(error),
+            Err(failed) => Err(failed),
+        },
+        // If the database failed, nothing more is committed.
+        Err(error) => Err(error),
+    }
+}
+
 /// The current batch, and what was read so far.
 ///
 /// Whatever ends an ingestion is an error here. Nothing is committed after one but by a caller that knows that the
 /// error is one of an input.
-pub(super) struct Batches<'i> {
+struct Batches<'i> {
     ingest: &'i Ingest<'i>,
     policy: Policy,
     unit: Unit,
@@ -64,59 +106,11 @@ const LOOK_IF_OPEN: Duration = Duration::from_millis(20);
 /// So many units are inserted together.
 const UNITS_TOGETHER: usize = 1024;
 
-impl<'i> Batches<'i> {
-    pub(super) fn new(
-        ingest: &'i Ingest<'i>,
-        unit: Unit,
-        sources: Sources,
-        report: &'i mut dyn FnMut(Event<'_>) -> Result<()>,
-        began: Instant,
-    ) -> Self {
-        Self {
-            ingest,
-            policy: ingest.policy.clone().ignoring(sources.ignored()),
-            unit,
-            report,
-            txn: None,
-            waiting: Waiting::default(),
-            in_batch: 0,
-            sources,
-            at: None,
-            totals: Totals::default(),
-            failed: 0,
-            since: Totals::default(),
-            noted: began,
-            next_number: 0,
-            oldest: None,
-        }
-    }
-
-    /// Reports how the inputs are read that were read before, takes all records, and returns what was done.
-    pub(super) fn run(
-        mut self,
-        records: Records,
-        rule: Fingerprinting,
-        on_text: Option<OnText>,
-        resumptions: &[(usize, Resumed)],
-    ) -> Result<Ingested> {
-        match self.report_and_take(records, rule, on_text, resumptions) {
-            // Where the caller has ended it, what is not committed is not stored.
-            Ok(()) | Err(Error::Interrupted) => Ok(self.sources.ingested(self.totals, self.failed)),
-            // The records before the error are good.
-            Err(error @ Error::Input { .. }) => match self.commit() {
-                Ok(()) | Err(Error::Interrupted) => Err(error),
-                Err(failed) => Err(failed),
-            },
-            // If the database failed, nothing more is committed.
-            Err(error) => Err(error),
-        }
-    }
-
+impl Batches<'_> {
     fn report_and_take(
         &mut self,
         records: Records,
         rule: Fingerprinting,
-        on_text: Option<OnText>,
         resumptions: &[(usize, Resumed)],
     ) -> Result<()> {
         for &(index, resumed) in resumptions {
@@ -126,7 +120,7 @@ impl<'i> Batches<'i> {
         let taker = Taker {
             options: records.options().clone(),
             rule,
-            on_text,
+            on_text: self.ingest.on_text.clone(),
         };
         let chunks = read_ahead(records, taker)?;
         self.take_all(&chunks)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use super::batches::{Batches, LOOK};
+use super::batches::{LOOK, take_records};
 use super::record::{Fingerprinting, OnText};
 use super::records::Records;
 use super::rejected::Rejected;
@@ -51,7 +51,7 @@ pub struct Ingest<'d> {
     pub(super) stop: Stop,
     reread: Reread,
     scheme: Option<Scheme>,
-    on_text: Option<OnText>,
+    pub(super) on_text: Option<OnText>,
 }
 
 impl<'d> Ingest<'d> {
@@ -206,9 +206,7 @@ impl<'d> Ingest<'d> {
             self.reread,
             self.asks && self.policy.counts(),
         )?;
-        let unit = records.options().unit;
-        let batches = Batches::new(self, unit, sources, report, began);
-        batches.run(records, rule, self.on_text.clone(), &resumptions)
+        take_records(self, records, rule, sources, &resumptions, report, began)
     }
 
     /// Waits until no other ingestion of this process reads any of the inputs: each goes on from where the one before

@@ -8,9 +8,10 @@ use std::{fmt, mem};
 
 use super::format::{Cut, InputFormat};
 use super::numbered_key::RecordId;
-use super::opening::{Opened, Opener, cannot_read, failed, is_stdin};
+use super::opening::{Opened, cannot_read, failed, is_stdin, open};
+use super::options::ReadOptions;
 use super::rejected::{Offset, Reason, Rejected};
-use super::stored_bytes::Stored;
+use super::stored_bytes::{Progress, Stored};
 use super::unpacked::Packing;
 use super::warc;
 use crate::error::Result;
@@ -57,11 +58,13 @@ impl Input {
     /// the process.
     pub(super) fn open(
         index: usize,
-        opener: Opener<'_>,
+        path: &Path,
+        options: &ReadOptions,
+        progress: &Progress,
         stdin: Option<Stored>,
         behind: Option<Behind>,
     ) -> Result<Self> {
-        let opened = opener.open(stdin, behind)?;
+        let opened = open(path, options, progress, stdin, behind)?;
         let Behind {
             place,
             identity,
@@ -69,17 +72,17 @@ impl Input {
         } = behind.unwrap_or_default();
         let origin = Origin {
             index,
-            path: opener.path.into(),
+            path: path.into(),
             identity: opened.identity(),
             is_of_rows: opened.content.packing().is_of_rows(),
         };
-        let is_read_again = opener.options.source_name.is_some() || origin.is_file();
+        let is_read_again = options.source_name.is_some() || origin.is_file();
         // Of a corpus that is cleaned every byte counts, and none is read again.
-        let may_grow = is_read_again && !opener.options.numbered && !origin.is_of_rows;
+        let may_grow = is_read_again && !options.numbered && !origin.is_of_rows;
         Ok(Self {
             origin: Arc::new(origin),
             opened,
-            max_record_bytes: opener.options.max_record_bytes,
+            max_record_bytes: options.max_record_bytes,
             may_grow,
             last_line: None,
             is_again,

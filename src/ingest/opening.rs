@@ -189,18 +189,32 @@ impl Pipe {
     }
 }
 
-/// Opens an input: unpacks it and detects its format.
+/// Opens an input at its beginning, or behind what was read before: unpacks it and detects its format. Reads `stdin` in
+/// place of the standard input of the process.
+pub(super) fn open(
+    path: &Path,
+    options: &ReadOptions,
+    progress: &Progress,
+    stdin: Option<Stored>,
+    behind: Option<Behind>,
+) -> Result<Opened> {
+    let opener = Opener {
+        path,
+        options,
+        progress,
+    };
+    opener.open(stdin, behind)
+}
+
 #[derive(Clone, Copy)]
-pub(super) struct Opener<'o> {
-    pub(super) path: &'o Path,
-    pub(super) options: &'o ReadOptions,
-    pub(super) progress: &'o Progress,
+struct Opener<'o> {
+    path: &'o Path,
+    options: &'o ReadOptions,
+    progress: &'o Progress,
 }
 
 impl Opener<'_> {
-    /// Opens the input at its beginning, or behind what was read before. Reads `stdin` in place of the standard input
-    /// of the process.
-    pub(super) fn open(self, stdin: Option<Stored>, behind: Option<Behind>) -> Result<Opened> {
+    fn open(self, stdin: Option<Stored>, behind: Option<Behind>) -> Result<Opened> {
         let least = behind.map_or(0, |behind| behind.identity.first.length);
         let (mut opened, beginning) = self
             .open_to_look(stdin, usize::from(least))

@@ -13,7 +13,7 @@ use super::directories::with_files_of_directories;
 use super::format::{Cut, InputFormat};
 use super::ingestion::Resumed;
 use super::input::{Behind, Input, Raw, RawContent};
-use super::opening::{Opener, Standing, cannot_read, is_stdin, readable_bytes, standing_of};
+use super::opening::{Standing, cannot_read, is_stdin, open, readable_bytes, standing_of};
 use super::options::ReadOptions;
 use super::record::Record;
 use super::rejected::Rejected;
@@ -427,12 +427,7 @@ impl Records {
 
     /// Whether a file is one record as a whole. What cannot be opened is met again when it is read.
     fn is_one_record(&self, path: &Path) -> bool {
-        let opener = Opener {
-            path,
-            options: &self.options,
-            progress: &Progress::new(None),
-        };
-        let opened = opener.open(None, None);
+        let opened = open(path, &self.options, &Progress::default(), None, None);
         opened.is_ok_and(|opened| opened.format.cut() == Cut::File)
     }
 
@@ -583,12 +578,7 @@ impl Records {
         } else {
             None
         };
-        let opener = Opener {
-            path,
-            options: &self.options,
-            progress: &self.progress,
-        };
-        Input::open(index, opener, stdin, behind).map(Some)
+        Input::open(index, path, &self.options, &self.progress, stdin, behind).map(Some)
     }
 }
 

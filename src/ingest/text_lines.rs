@@ -6,7 +6,7 @@ use std::io::{BufRead, Read as _};
 use std::path::Path;
 
 use super::format::InputFormat;
-use super::opening::{Opener, is_stdin, readable_bytes};
+use super::opening::{is_stdin, open, readable_bytes};
 use super::options::ReadOptions;
 use super::stored_bytes::{Progress, Stop};
 use crate::error::{Error, Result, path_name};
@@ -33,17 +33,11 @@ impl TextLines {
             }
             readable_bytes(path, &options)?;
         }
-        let opener = Opener {
-            path,
-            options: &options,
-            progress: &Progress::new(None),
-        };
-        let opened = opener
-            .open(None, None)
-            .map_err(|error| match stop.is_asked() {
-                true => Error::Interrupted,
-                false => error,
-            })?;
+        let opened = open(path, &options, &Progress::default(), None, None);
+        let opened = opened.map_err(|error| match stop.is_asked() {
+            true => Error::Interrupted,
+            false => error,
+        })?;
         Ok(Self::new(path_name(path), Box::new(opened.content), stop))
     }
 

@@ -15,7 +15,7 @@ use std::io::{self, BufRead as _, Write};
 use super::input::RawContent;
 use super::rejected::Offset;
 use super::unpacked::{Unpacked, without_padding};
-use super::warc_page::WarcPage;
+use super::warc_page::is_no_page;
 
 /// The most bytes of a header. Those of records have some hundred.
 const MOST_HEADER_BYTES: usize = 64 << 10;
@@ -568,7 +568,7 @@ impl<'c> Cutter<'c> {
             let is_at_part = self.is_at_part;
             _ = self.look(header + MOST_HEADER_BYTES);
             self.is_at_part = is_at_part;
-            may_hold_page &= !matches!(WarcPage::new(self.content.buffered()), Ok(None));
+            may_hold_page &= !is_no_page(self.content.buffered());
             return Ok(match self.pass_over_long(header, length)? {
                 Some(broken) => broken,
                 None if may_hold_page => RawContent::TooLong(length),

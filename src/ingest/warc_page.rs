@@ -14,7 +14,7 @@ use super::rejected::Reason;
 use super::warc::WarcHeader;
 
 /// A record that may be a page, as its two heads say.
-pub(super) struct WarcPage<'b> {
+struct WarcPage<'b> {
     header: WarcHeader<'b>,
     address: Vec<u8>,
     head: Head<'b>,
@@ -35,9 +35,14 @@ pub(super) fn parse_warc(
     page.parse(most_bytes, times)
 }
 
+/// Whether a record of this beginning is no page.
+pub(super) fn is_no_page(beginning: &[u8]) -> bool {
+    matches!(WarcPage::new(beginning), Ok(None))
+}
+
 impl<'b> WarcPage<'b> {
     /// The page of a record, of which the beginning is enough. `None` if it is no page.
-    pub(super) fn new(record: &'b [u8]) -> Result<Option<Self>, Reason> {
+    fn new(record: &'b [u8]) -> Result<Option<Self>, Reason> {
         let (header, body) = WarcHeader::split(record);
         let address = header.get("WARC-Target-URI").unwrap_or_default();
         let address = match &*address {

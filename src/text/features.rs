@@ -1,11 +1,13 @@
 //! The features of a text: words with their weights, or pairs of neighbouring words, and those that the caller brings.
 //! And the shingles of a text.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::mem;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::fingerprinter::Fingerprinter;
 use super::minwise::SHINGLE_SEED;
 use super::scheme::Scheme;
 use super::unicode::{is_unspaced, tokens};
@@ -30,9 +32,36 @@ enum FeatureKind {
     Pairs,
 }
 
+/// The fingerprint and the sketch of a normalised text. `None` if it is too short to judge.
+pub(super) fn judge(
+    text: Cow<'_, str>,
+    by: &Fingerprinter,
+) -> Option<(Fingerprint, Option<Sketch>)> {
+    let mut features = Features::new(&text, by.scheme(), by.sketch_size());
+    drop(text);
+    if features.tokens < by.min_tokens() || features.has_few_symbols {
+        return None;
+    }
+    let fingerprint = features.fingerprint(by.scheme());
+    Some((fingerprint, features.sketch(by.sketch_size())))
+}
+
+/// The same of features that the caller brings, each with its weight. `None` if there are too few distinct ones.
+pub(super) fn judge_weighted<F: AsRef<[u8]>>(
+    features: impl IntoIterator<Item = (F, f64)>,
+    by: &Fingerprinter,
+) -> Result<Option<(Fingerprint, Option<Sketch>)>> {
+    let features = Weighted::new(features, by.scheme().feature_seed())?;
+    if features.features.len() < by.min_tokens() {
+        return Ok(None);
+    }
+    let fingerprint = features.fingerprint(by.scheme());
+    Ok(Some((fingerprint, features.sketch(by.sketch_size()))))
+}
+
 /// The features of a text, for its fingerprint, and its shingles, for its sketch.
 #[derive(Default)]
-pub(super) struct Features {
+struct Features {
     /// The number of tokens of the text.
     tokens: usize,
     /// Whether chance alone makes two such texts alike: see [`Symbols`].
@@ -46,7 +75,7 @@ pub(super) struct Features {
 
 impl Features {
     /// The features of a normalised text, and its shingles, if sketches of this size are made.
-    pub(super) fn new(text: &str, scheme: Scheme, size: SketchSize) -> Self {
+    fn new(text: &str, scheme: Scheme, size: SketchSize) -> Self {
         let kind = match scheme {
             Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 | Scheme::Simhash2 => {
                 FeatureKind::Pairs
@@ -57,12 +86,7 @@ impl Features {
         Self::collect(text, kind, scheme.feature_seed(), shingle_seed)
     }
 
-    /// Whether the text is not too short to judge.
-    pub(super) fn are_enough(&self, min_tokens: usize) -> bool {
-        self.tokens >= min_tokens && !self.has_few_symbols
-    }
-
-    pub(super) fn fingerprint(&mut self, scheme: Scheme) -> Fingerprint {
+    fn fingerprint(&mut self, scheme: Scheme) -> Fingerprint {
         let seed = scheme.feature_seed();
         match scheme {
             Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => {
@@ -73,7 +97,7 @@ impl Features {
         }
     }
 
-    pub(super) fn sketch(self, size: SketchSize) -> Option<Sketch> {
+    fn sketch(self, size: SketchSize) -> Option<Sketch> {
         let Self {
             hashes, shingles, ..
         } = self;
@@ -306,13 +330,13 @@ const UNITS: f64 = 16.0;
 const MOST_WEIGHT: f64 = (1u64 << 20) as f64;
 
 /// Distinct features by their hash, each with its weight in units.
-pub(super) struct Weighted {
+struct Weighted {
     features: Vec<(u64, u32)>,
 }
 
 impl Weighted {
     /// These features, hashed with `seed`. The weights of a feature that comes several times are added.
-    pub(super) fn new<F: AsRef<[u8]>>(
+    fn new<F: AsRef<[u8]>>(
         features: impl IntoIterator<Item = (F, f64)>,
         seed: u64,
     ) -> Result<Self> {
@@ -339,12 +363,7 @@ impl Weighted {
         Ok(Self { features: units })
     }
 
-    /// Whether there are not too few distinct features to judge.
-    pub(super) fn are_enough(&self, min_features: usize) -> bool {
-        self.features.len() >= min_features
-    }
-
-    pub(super) fn fingerprint(&self, scheme: Scheme) -> Fingerprint {
+    fn fingerprint(&self, scheme: Scheme) -> Fingerprint {
         let seed = scheme.feature_seed();
         match scheme {
             Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => {
@@ -355,7 +374,7 @@ impl Weighted {
         }
     }
 
-    pub(super) fn sketch(&self, size: SketchSize) -> Option<Sketch> {
+    fn sketch(&self, size: SketchSize) -> Option<Sketch> {
         let units = match size {
             SketchSize::None => Vec::new(),
             SketchSize::Bytes16 | SketchSize::Bytes32 => self.units(SHINGLE_SEED),

@@ -1,8 +1,6 @@
 //! Fingerprinter: text in, fingerprint out. Joins the steps of a scheme.
 
-use std::borrow::Cow;
-
-use super::features::{Features, Weighted};
+use super::features::{judge, judge_weighted};
 use super::html::{self, Syntax};
 use super::scheme::Scheme;
 use super::unicode::normalize;
@@ -190,12 +188,7 @@ impl Fingerprinter {
         &self,
         features: impl IntoIterator<Item = (F, f64)>,
     ) -> Result<Option<(Fingerprint, Option<Sketch>)>> {
-        let features = Weighted::new(features, self.scheme.feature_seed())?;
-        if !features.are_enough(self.min_tokens()) {
-            return Ok(None);
-        }
-        let fingerprint = features.fingerprint(self.scheme);
-        Ok(Some((fingerprint, features.sketch(self.sketch_size))))
+        judge_weighted(features, self)
     }
 
     /// The fingerprint of the visible text of an HTML page, by [`Scheme::Content1`] of its main content, or `None`
@@ -257,7 +250,7 @@ impl Fingerprinter {
     ///
     /// That of [`document`](Self::document). The text is cut into tokens once for both.
     pub fn fingerprint_and_sketch(&self, text: &str) -> Option<(Fingerprint, Option<Sketch>)> {
-        self.judge(normalize(text))
+        judge(normalize(text), self)
     }
 
     /// The fingerprints and sketches of many texts, in their order, on all cores.
@@ -279,18 +272,7 @@ impl Fingerprinter {
         &self,
         text: String,
     ) -> Option<(Fingerprint, Option<Sketch>)> {
-        self.judge(Cow::Owned(normalize_owned(text)))
-    }
-
-    /// The fingerprint and the sketch of a normalised text.
-    fn judge(&self, text: Cow<'_, str>) -> Option<(Fingerprint, Option<Sketch>)> {
-        let mut features = Features::new(&text, self.scheme, self.sketch_size);
-        drop(text);
-        if !features.are_enough(self.min_tokens()) {
-            return None;
-        }
-        let fingerprint = features.fingerprint(self.scheme);
-        Some((fingerprint, features.sketch(self.sketch_size)))
+        judge(normalize_owned(text).into(), self)
     }
 }
 

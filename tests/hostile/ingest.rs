@@ -12,7 +12,6 @@ use super::encoding::decoded;
 use super::format::InputFormat;
 use super::input::{Input, Raw, RawContent};
 use super::json::parse_json;
-use super::opening::Opener;
 use super::options::ReadOptions;
 use super::parsed::{Content, Parsed, parse};
 use super::record::{Fingerprinting, Record};
@@ -162,14 +161,10 @@ pub(crate) fn input(bytes: &[u8]) {
 }
 
 fn opened(bytes: &[u8], options: &ReadOptions) -> Option<Input> {
-    let progress = Progress::new(None);
-    let opener = Opener {
-        path: Path::new("-"),
-        options,
-        progress: &progress,
-    };
+    let progress = Progress::default();
     let stdin = Cursor::new(bytes.to_vec());
-    Input::open(0, opener, Some(Box::new(stdin)), None).ok()
+    let path = Path::new("-");
+    Input::open(0, path, options, &progress, Some(Box::new(stdin)), None).ok()
 }
 
 /// Reads all records, which are no longer than they may be, and ends. If the input is not packed, its records as they

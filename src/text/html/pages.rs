@@ -5,7 +5,7 @@ use std::ops::Range;
 use memchr::{memchr, memchr2, memchr2_iter};
 
 use super::names::{Name, names};
-use super::reader::Reader;
+use super::reader::read_page;
 use super::showing::{Gap, Hiding, Showing};
 use super::tokenizer::{begins_with, is_blank};
 use crate::text::unicode::{HYPHENS, tokens};
@@ -146,8 +146,8 @@ fn read<S>(
     loop {
         let mut state = begin();
         let pieces = Pieces::new(|piece| take(&mut state, piece));
-        let reader = Reader::new(page, syntax, hiding, also_hidden, pieces);
-        match reader.read().again() {
+        let pieces = read_page(page, syntax, hiding, also_hidden, pieces);
+        match pieces.again() {
             Some(again) if hiding == Hiding::ByAttributes => hiding = again,
             _ => return state,
         }

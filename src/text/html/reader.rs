@@ -37,8 +37,41 @@ enum Nul {
     InRawText,
 }
 
-/// Reads one page, token by token, and hands out what is shown. The tests are in `tests.rs`, and read whole pages.
-pub(super) struct Reader<'a, T> {
+/// Reads one page, token by token, and hands out what is shown. Returns what counts the text. The tests are in `tests.rs`,
+/// and read whole pages.
+pub(super) fn read_page<'a, T: FnMut(Piece<'_>)>(
+    page: &'a str,
+    syntax: Syntax,
+    hiding: Hiding,
+    also_hidden: &'a [Name],
+    pieces: Pieces<T>,
+) -> Pieces<T> {
+    let mut reader = Reader {
+        tokens: Tokenizer::new(page, syntax),
+        syntax,
+        hiding,
+        also_hidden,
+        pieces,
+        open: OpenElements::new(),
+        in_form: false,
+        may_have_frames: true,
+        has_frames: false,
+        templates: 0,
+        y_of_part: None,
+        options: 0,
+    };
+    while let Some(token) = reader.tokens.next(reader.open.top().space != Space::Html) {
+        match token {
+            Token::Text(text) => reader.text(text, Nul::InData),
+            Token::Reference(characters) => reader.text(characters.as_bytes(), Nul::InData),
+            Token::Start(tag) => reader.start(&tag),
+            Token::End(name) => reader.end(name),
+        }
+    }
+    reader.pieces
+}
+
+struct Reader<'a, T> {
     tokens: Tokenizer<'a>,
     syntax: Syntax,
     hiding: Hiding,
@@ -59,42 +92,6 @@ pub(super) struct Reader<'a, T> {
 }
 
 impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
-    pub(super) fn new(
-        page: &'a str,
-        syntax: Syntax,
-        hiding: Hiding,
-        also_hidden: &'a [Name],
-        pieces: Pieces<T>,
-    ) -> Self {
-        Self {
-            tokens: Tokenizer::new(page, syntax),
-            syntax,
-            hiding,
-            also_hidden,
-            pieces,
-            open: OpenElements::new(),
-            in_form: false,
-            may_have_frames: true,
-            has_frames: false,
-            templates: 0,
-            y_of_part: None,
-            options: 0,
-        }
-    }
-
-    /// Reads the page to its end, and returns what counts the text.
-    pub(super) fn read(mut self) -> Pieces<T> {
-        while let Some(token) = self.tokens.next(self.open.top().space != Space::Html) {
-            match token {
-                Token::Text(text) => self.text(text, Nul::InData),
-                Token::Reference(characters) => self.text(characters.as_bytes(), Nul::InData),
-                Token::Start(tag) => self.start(&tag),
-                Token::End(name) => self.end(name),
-            }
-        }
-        self.pieces
-    }
-
     fn text(&mut self, text: &[u8], nul: Nul) {
         let is_blank = is_blank(text);
         if self.has_frames || is_blank && !self.open.has_body() {
