@@ -16,7 +16,8 @@ names! {
     ARTICLE = "article", BODY = "body", HONO_PART = "data-hono-target", MAIN = "main", SECTION = "section",
     A = "a", TEMPLATE = "template",
     ARIA_HIDDEN = "aria-hidden", ARIA_LABELLED_BY = "aria-labelledby", BLAZOR_PART = "blazor-component-id",
-    DATA_NO_SNIPPET = "data-nosnippet", FONT = "font", SELECTED = "selected",
+    DATA_NO_SNIPPET = "data-nosnippet", FONT = "font", FOR = "for", MARKO_PART = "m_", MJX_MATH = "mjx-math",
+    NOBR = "nobr", OLD_SHADOW_ROOT = "shadowroot", SELECTED = "selected", SVG = "svg",
     CLASS = "class", COLOR = "color", DATA = "data", DISPLAY = "display", DY = "dy", ENCODING = "encoding",
     FACE = "face", HIDDEN = "hidden", HREF = "href", ID = "id", OPEN = "open", POPOVER = "popover",
     SCRIPT = "script", SHADOW_ROOT = "shadowrootmode",
@@ -47,10 +48,11 @@ pub(super) struct Tokenizer<'a> {
     syntax: Syntax,
     /// The prefixes of XML that were looked up.
     prefixes: Vec<Prefix<'a>>,
-    /// Whether KaTeX has written its formulas twice, and whether scripts have the formulas of MathJax, once that was
-    /// looked up.
+    /// Whether KaTeX has written its formulas twice, whether scripts have the formulas of MathJax, and whether MathJax has
+    /// written them as MathML too, once that was looked up.
     has_formulas_twice: Option<bool>,
     has_scripts_of_formulas: Option<bool>,
+    has_assistive_formulas: Option<bool>,
     /// The names of parts of the page that come late, of which only the places are there before, once they were looked
     /// up.
     late_parts: Option<HashSet<&'a [u8]>>,
@@ -87,6 +89,7 @@ impl<'a> Tokenizer<'a> {
             prefixes: Vec::new(),
             has_formulas_twice: None,
             has_scripts_of_formulas: None,
+            has_assistive_formulas: None,
             late_parts: None,
             looks_ahead: LOOKS_AHEAD * page.len(),
         }
@@ -231,7 +234,7 @@ impl<'a> Tokenizer<'a> {
         let attributes = &mut tag.attributes;
         attributes.add(name, value);
         match name {
-            ID if tag.name == TEMPLATE && self.late_parts().contains(value) => {
+            ID | FOR if tag.name == TEMPLATE && self.late_parts().contains(value) => {
                 attributes.set(Flag::LateTemplate);
             }
             // That forbids a quotation, and says nothing of what is the page. So rustdoc marks the number of a line.
@@ -253,6 +256,9 @@ impl<'a> Tokenizer<'a> {
             CLASS => has_class(value, b"katex-html") && self.has_formulas_twice(),
             ID if value.starts_with(b"MathJax-Element-") && value.ends_with(b"-Frame") => {
                 self.has_scripts_of_formulas()
+            }
+            ARIA_HIDDEN if matches!(element, MJX_MATH | NOBR | SVG) && value == b"true" => {
+                self.has_assistive_formulas()
             }
             _ => false,
         }
@@ -279,7 +285,18 @@ impl<'a> Tokenizer<'a> {
         })
     }
 
-    /// The parts of a page of Solid that come late: each has a place, whose name is that of the part behind `pl-`.
+    /// Whether MathJax has written the formulas as MathML too, beside what it draws.
+    fn has_assistive_formulas(&mut self) -> bool {
+        const NAMES: [&[u8]; 2] = [b"MJX_Assistive_MathML", b"<mjx-assistive-mml"];
+        let page = self.page;
+        *self.has_assistive_formulas.get_or_insert_with(|| {
+            let mut names = NAMES.iter();
+            names.any(|name| memmem::find(page, name).is_some())
+        })
+    }
+
+    /// The parts of a page that come late, by the names of their places: `pl-` and the name for Solid, `<?marker` or
+    /// `<?start` by the HTML standard.
     fn late_parts(&mut self) -> &HashSet<&'a [u8]> {
         let page = self.page;
         self.late_parts.get_or_insert_with(|| {
@@ -298,7 +315,7 @@ impl<'a> Tokenizer<'a> {
                     .position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'-');
                 &name[..end.unwrap_or(name.len())]
             });
-            names.collect()
+            names.chain(marked_places(page)).collect()
         })
     }
 
@@ -643,7 +660,7 @@ pub(super) struct Attributes<'a> {
     style: Option<&'a [u8]>,
     /// Of an annotation in MathML.
     pub(super) encoding: Option<&'a [u8]>,
-    /// `shadowrootmode`, of a template.
+    /// `shadowrootmode`, of a template, or `shadowroot`, as it was called before.
     pub(super) shadow_root: Option<&'a [u8]>,
     /// `type`, of an input or a script.
     pub(super) kind: Option<&'a [u8]>,
@@ -677,7 +694,7 @@ pub(super) enum Flag {
     /// A name by which what is hidden at first is shown all the same: a part of a page of React or Marko that comes
     /// late, a tab, or the MathML for which wikis show a picture.
     Revealed,
-    /// The name of a part of a page of Solid or Blazor that comes late, in a template.
+    /// The name of a part of a page that comes late, in a template.
     LateTemplate,
     /// The role of a dialog, and that it is not there for those who listen: it is closed.
     DialogRole,
@@ -716,7 +733,8 @@ impl<'a> Attributes<'a> {
             Y => _ = self.y.get_or_insert(value),
             STYLE => _ = self.style.get_or_insert(value),
             ENCODING => _ = self.encoding.get_or_insert(value),
-            SHADOW_ROOT => _ = self.shadow_root.get_or_insert(value),
+            MARKO_PART => self.set(Flag::Revealed),
+            SHADOW_ROOT | OLD_SHADOW_ROOT => _ = self.shadow_root.get_or_insert(value),
             TYPE => _ = self.kind.get_or_insert(value),
             DISPLAY => _ = self.display.get_or_insert(value),
             _ => {}
@@ -840,9 +858,28 @@ fn has_class(classes: &[u8], wanted: &[u8]) -> bool {
             .any(|class| class == wanted)
 }
 
-/// Whether the `id` of a template is that of a part of a page that Solid or Leptos send behind the rest, such as `0-0-1`
-/// or `0-1-f`.
+/// The names of the places of parts that come late, by the HTML standard: `<?marker name="a">` or `<?start name="a">`.
+fn marked_places(page: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let instructions = memmem::find_iter(page, b"<?").map(|at| &page[at + 2..]);
+    instructions.filter_map(|instruction| {
+        let marker = instruction.strip_prefix(b"marker");
+        let fields = marker.or(instruction.strip_prefix(b"start"))?;
+        let name = fields.trim_ascii_start().strip_prefix(b"name=")?;
+        let (quote, name) = name.split_first()?;
+        if !b"\"'".contains(quote) {
+            return None;
+        }
+        Some(&name[..memchr(*quote, name)?])
+    })
+}
+
+/// Whether the `id` of a template is that of a part of a page that Solid, Leptos, Kita, Brisa or Sycamore send behind the
+/// rest, such as `0-0-1`, `0-1-f`, `N:1` or `sycamore-suspense-1`.
 fn is_late_template(id: &[u8]) -> bool {
+    const BEGINNINGS: [&[u8]; 3] = [b"N:", b"U:", b"sycamore-suspense-"];
+    if let Some(number) = BEGINNINGS.iter().find_map(|known| id.strip_prefix(*known)) {
+        return !number.is_empty() && number.iter().all(u8::is_ascii_hexdigit);
+    }
     let id = id.strip_suffix(b"-f").unwrap_or(id);
     let is_of_id = |byte: &u8| byte.is_ascii_digit() || *byte == b'-';
     id.first().is_some_and(u8::is_ascii_digit) && id.contains(&b'-') && id.iter().all(is_of_id)
