@@ -8,7 +8,6 @@ use std::mem;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::fingerprinter::Fingerprinter;
-use super::minwise::SHINGLE_SEED;
 use super::scheme::Scheme;
 use super::unicode::{is_unspaced, tokens};
 use super::{minwise, simhash};
@@ -18,6 +17,10 @@ use crate::sketch::{Sketch, SketchSize};
 
 /// The tokens of a shingle.
 const SHINGLE: usize = 4;
+
+/// The seed of the hash of shingles: "simdb", 0, "s" and 1, read as a big-endian number. It is the same beside
+/// every scheme, so sketches do not depend on the scheme.
+const SHINGLE_SEED: u64 = 0x7369_6d64_6200_7301;
 
 /// Which features a scheme has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +55,7 @@ pub(super) fn judge_weighted<F: AsRef<[u8]>>(
     by: &Fingerprinter,
 ) -> Result<Option<(Fingerprint, Option<Sketch>)>> {
     let features = Weighted::new(features, by.scheme().feature_seed())?;
-    if features.features.len() < by.min_tokens() {
+    if features.distinct.len() < by.min_tokens() {
         return Ok(None);
     }
     let fingerprint = features.fingerprint(by.scheme());
@@ -103,7 +106,7 @@ impl Features {
         } = self;
         // A sketch needs none of them, and may need as much memory again.
         drop(hashes);
-        minwise::sketch(shingles, size)
+        minwise::sketch(shingles, SHINGLE_SEED, size)
     }
 
     /// The features of this kind of a normalised text, hashed with `seed`, and the shingles, hashed with
@@ -331,7 +334,7 @@ const MOST_WEIGHT: f64 = (1u64 << 20) as f64;
 
 /// Distinct features by their hash, each with its weight in units.
 struct Weighted {
-    features: Vec<(u64, u32)>,
+    distinct: Vec<(u64, u32)>,
 }
 
 impl Weighted {
@@ -360,7 +363,7 @@ impl Weighted {
             first.1 += if is_same { again.1 } else { 0 };
             is_same
         });
-        Ok(Self { features: units })
+        Ok(Self { distinct: units })
     }
 
     fn fingerprint(&self, scheme: Scheme) -> Fingerprint {
@@ -379,12 +382,12 @@ impl Weighted {
             SketchSize::None => Vec::new(),
             SketchSize::Bytes16 | SketchSize::Bytes32 => self.units(SHINGLE_SEED),
         };
-        minwise::sketch(units, size)
+        minwise::sketch(units, SHINGLE_SEED, size)
     }
 
     /// Each feature with its weight in units.
     fn iter(&self) -> impl Iterator<Item = (u64, u32)> + Clone {
-        self.features.iter().copied()
+        self.distinct.iter().copied()
     }
 
     /// A hash for each unit of each feature, made with `seed`. The similarity of two sets of units is the weighted
@@ -397,7 +400,7 @@ impl Weighted {
     /// differ between machines.
     fn units(&self, seed: u64) -> Vec<u64> {
         let mut hashes = Vec::new();
-        for &(feature, units) in &self.features {
+        for &(feature, units) in &self.distinct {
             for unit in 0..units {
                 let mut bytes = [0; 12];
                 bytes[..8].copy_from_slice(&feature.to_le_bytes());
@@ -580,7 +583,7 @@ mod tests {
         let made = Weighted::new([("a", 1.0), ("b", 0.5), ("a", 2.0), ("c", 1e-9)], 7)?;
         let mut units: Vec<u32> = made.iter().map(|(_, units)| units).collect();
         units.sort_unstable();
-        assert_eq!((units, made.features.len()), (vec![1, 8, 48], 3));
+        assert_eq!((units, made.distinct.len()), (vec![1, 8, 48], 3));
         let mut units = made.units(9);
         assert_eq!(units.len(), 57);
         units.sort_unstable();
