@@ -237,6 +237,17 @@ pub(super) trait Given: Sized {
 
 impl<O> Given for O {}
 
+/// Refuses arguments that together read standard input more than once: the second of them would read nothing.
+pub(super) fn ensure_read_once<'p>(
+    paths: impl IntoIterator<Item = &'p PathBuf>,
+) -> Result<(), Failure> {
+    let paths = paths.into_iter();
+    match paths.filter(|path| path.as_os_str() == "-").count() {
+        0 | 1 => Ok(()),
+        _ => Err("standard input is read once, and `-` is given for several inputs".into()),
+    }
+}
+
 /// A file that has a name. `-` is standard input or output where that can be used, and nobody wants such a file.
 pub(super) fn named_file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| match path.as_os_str() == "-" {

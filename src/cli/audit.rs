@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{BoundArguments, Given as _, Reading};
+use super::arguments::{BoundArguments, Given as _, Reading, ensure_read_once};
 use super::commands::{Command, version};
 use super::console::Console;
 use super::dedup::Steps;
@@ -67,6 +67,7 @@ pub(super) struct Arguments {
 
 impl Command for Arguments {
     fn run(&self, output: &mut Output) -> CommandResult {
+        ensure_read_once(self.clean.iter().chain([&self.removed]).chain(&self.input))?;
         let mut steps = Steps::new(output.console());
         let report = self.audit(output.console()).run(|event| {
             if let DedupEvent::Progress { step, done, all } = event {

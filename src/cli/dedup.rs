@@ -15,6 +15,7 @@ use super::clusters::ClusterArguments;
 use super::commands::Command;
 use super::console::{Console, Progress};
 use super::escaping::printable;
+use super::ingest_report::Lists;
 use super::output::{Output, add_name, name_fields};
 use super::output_files::{are_same_file, ensure_apart, is_below};
 use super::rejections::{Rejections, ensure_is_list};
@@ -275,6 +276,7 @@ impl Arguments {
 struct DedupReport {
     console: Console,
     rejections: Rejections,
+    lists: Lists,
     steps: Steps,
     /// Whether an input could not be read.
     any_failed: bool,
@@ -292,6 +294,7 @@ impl DedupReport {
             steps: Steps::new(&console),
             console,
             rejections,
+            lists: Lists::default(),
             any_failed: false,
             has_failed: Arc::default(),
             failed: None,
@@ -317,6 +320,10 @@ impl DedupReport {
                 self.steps.hide();
                 self.console.complain(&texts_unread(field));
             }
+            DedupEvent::List { path, lines } => {
+                self.steps.hide();
+                self.lists.add(&self.console, path, *lines);
+            }
             DedupEvent::Progress { step, done, all } => self.steps.show(*step, *done, *all),
         }
     }
@@ -328,6 +335,7 @@ impl DedupReport {
             return Err(error);
         }
         self.rejections.finish()?;
+        self.lists.finish(&self.console);
         Ok(self.any_failed)
     }
 }

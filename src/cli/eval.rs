@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{Reading, named_file};
+use super::arguments::{Reading, ensure_read_once, named_file};
 use super::commands::Command;
 use super::console::Console;
 use super::output::Output;
@@ -132,6 +132,7 @@ fn parse_methods(name: &str) -> Result<Methods, String> {
 impl Command for Arguments {
     fn run(&self, output: &mut Output) -> CommandResult {
         let console = output.console().clone();
+        ensure_read_once(self.documents.iter().chain(&self.pairs))?;
         // Before the work, which can take minutes.
         let picture = self.picture(self.plot.as_ref(), &console)?;
         let picture_of_distance = self.picture(self.plot_distance.as_ref(), &console)?;

@@ -11,7 +11,7 @@ use crate::{Change, Database, Document, Error, Unit, Verdict};
 use serde_json::{Value, json};
 
 use super::answer::Failure;
-use super::console::{Progress, break_if};
+use super::console::{Console, Progress, break_if};
 use super::escaping::printable;
 use super::match_list::MatchList;
 use super::output::{Output, add_fingerprint, key_fields, name_fields};
@@ -31,9 +31,9 @@ pub(super) struct IngestReport<'o> {
     read: ingest::Progress,
     /// Whether near-duplicates are printed.
     prints: bool,
-    /// The inputs that were read before, and those that are read as lists.
+    /// The inputs that were read before.
     known_inputs: u64,
-    lists: u64,
+    lists: Lists,
     /// The number of documents that are stored, once there was a commit.
     stored: Option<u64>,
     failed: Option<Failure>,
@@ -59,7 +59,7 @@ impl<'o> IngestReport<'o> {
             read,
             prints,
             known_inputs: 0,
-            lists: 0,
+            lists: Lists::default(),
             stored: None,
             failed: None,
             output,
@@ -87,7 +87,7 @@ impl<'o> IngestReport<'o> {
             }
             Event::Failed { path, error, .. } => self.report_failed(path, error),
             Event::Left(rejected) => self.report_left(rejected),
-            Event::List { path, lines } => self.report_list(path, *lines),
+            Event::List { path, lines } => self.lists.add(self.output.console(), path, *lines),
             Event::Committed { totals } => {
                 self.show(totals);
                 self.stored = Some(totals.inserted + totals.replaced);
@@ -129,17 +129,6 @@ impl<'o> IngestReport<'o> {
         if self.known_inputs <= MOST_INPUT_MESSAGES {
             let message = format!("{}: {}", path_text(path), resumed_text(resumed));
             self.output.remark(&message);
-        }
-    }
-
-    fn report_list(&mut self, path: &Path, lines: u64) {
-        self.lists += 1;
-        if self.lists <= MOST_INPUT_MESSAGES {
-            self.output.complain(&format!(
-                "{}: is read as one document of {}; `--input-format lines` makes each line a document",
-                path_text(path),
-                counted(lines, "short line")
-            ));
         }
     }
 
@@ -211,16 +200,37 @@ impl<'o> IngestReport<'o> {
                 counted(more, "more input")
             ));
         }
-        if self.lists > MOST_INPUT_MESSAGES {
-            let more = self.lists - MOST_INPUT_MESSAGES;
-            self.output.complain(&format!(
-                "{} of short lines: each is read as one document",
-                counted(more, "more input")
-            ));
-        }
+        self.lists.finish(self.output.console());
         match self.failed {
             Some(error) => Err(error),
             None => Ok(self.stored),
+        }
+    }
+}
+
+/// The inputs that are read as one document, though each of their lines may be one.
+#[derive(Default)]
+pub(super) struct Lists(u64);
+
+impl Lists {
+    pub(super) fn add(&mut self, console: &Console, path: &Path, lines: u64) {
+        self.0 += 1;
+        if self.0 <= MOST_INPUT_MESSAGES {
+            console.complain(&format!(
+                "{}: is read as one document of {}; `--input-format lines` makes each line a document",
+                path_text(path),
+                counted(lines, "short line")
+            ));
+        }
+    }
+
+    pub(super) fn finish(&self, console: &Console) {
+        if self.0 > MOST_INPUT_MESSAGES {
+            let more = self.0 - MOST_INPUT_MESSAGES;
+            console.complain(&format!(
+                "{} of short lines: each is read as one document",
+                counted(more, "more input")
+            ));
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::plural::counted;
 use crate::{Database, Document, Error, Fingerprint, Matches, TextMeasure, Unit};
 
 use super::answer::{Failure, cannot_keep};
-use super::arguments::{Reading, similarity_parser};
+use super::arguments::{Reading, ensure_read_once, similarity_parser};
 use super::console::Console;
 use super::escaping::printable;
 use super::match_list::MatchList;
@@ -87,21 +87,13 @@ impl VerifyArguments {
 
     /// Whether there is a file with texts to read, beside the inputs. A command calls it before it creates anything.
     pub(super) fn check<'p>(
-        &self,
+        &'p self,
         reading: &Reading,
-        mut inputs: impl Iterator<Item = &'p PathBuf>,
+        inputs: impl Iterator<Item = &'p PathBuf>,
         console: &Console,
     ) -> Result<(), Failure> {
-        let standard_input = Path::new("-");
+        ensure_read_once(inputs.chain(&self.texts))?;
         match self.texts.as_deref() {
-            Some(texts)
-                if texts == standard_input && inputs.any(|input| input == standard_input) =>
-            {
-                return Err(
-                    "standard input is read once: it holds the documents or the texts, not both"
-                        .into(),
-                );
-            }
             Some(texts) if texts != Path::new(PAYLOAD) => {
                 console
                     .records(&[texts], reading.options_of_texts())?

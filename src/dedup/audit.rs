@@ -314,7 +314,9 @@ impl Audit {
                 DedupEvent::Failed { error, .. } => {
                     failed.get_or_insert_with(|| error.to_string());
                 }
-                DedupEvent::TextsUnread { .. } | DedupEvent::Progress { .. } => {}
+                DedupEvent::TextsUnread { .. }
+                | DedupEvent::List { .. }
+                | DedupEvent::Progress { .. } => {}
             }
             observe(event);
         })?;

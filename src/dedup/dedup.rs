@@ -1,6 +1,6 @@
 //! Dedup: the settings of a cleaning, its run, step by step, and the list of groups that cleans nothing.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -575,8 +575,12 @@ impl Dedup {
             ingest = ingest.scheme(scheme);
         }
         let names = unread.names();
+        let mut inputs = HashMap::with_capacity(unread.paths().len());
+        for (index, path) in unread.paths().iter().enumerate() {
+            inputs.entry(path.clone()).or_insert(index);
+        }
         let mut reading = Reading {
-            paths: unread.paths().to_vec(),
+            inputs,
             progress: unread.progress(),
             unjudged,
             left_out: BTreeSet::new(),
@@ -623,7 +627,8 @@ fn go_on(outcome: &mut Result<()>, work: impl FnOnce() -> Result<()>) -> Control
 }
 
 struct Reading<'r> {
-    paths: Vec<PathBuf>,
+    /// The index of each input.
+    inputs: HashMap<PathBuf, usize>,
     progress: Progress,
     unjudged: Option<Unjudged>,
     /// The indices of those that cannot be read to their ends.
@@ -654,14 +659,17 @@ impl Reading<'_> {
                 error,
                 is_lasting: true,
             } => {
-                let index = self.paths.iter().position(|known| known == path);
-                self.left_out.extend(index);
+                self.left_out.extend(self.inputs.get(*path));
                 self.failed.get_or_insert_with(|| (*error).clone());
                 (self.observe)(DedupEvent::Failed { path, error });
             }
             // It was readable just now, and may be so again.
             Event::Failed { error, .. } if matches!(error, Error::Input { .. }) => {
                 return Err((*error).clone());
+            }
+            Event::List { path, lines } => {
+                let lines = *lines;
+                (self.observe)(DedupEvent::List { path, lines });
             }
             Event::Committed { .. } => {
                 (self.observe)(DedupEvent::of_bytes(DedupStep::Reading, &self.progress));

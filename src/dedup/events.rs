@@ -50,6 +50,13 @@ pub enum DedupEvent<'e> {
         /// The field: `fingerprint` or `features`.
         field: &'static str,
     },
+    /// An input that nobody has called a text has many short lines, and is read as one record.
+    List {
+        /// The path of the input.
+        path: &'e Path,
+        /// The number of its lines.
+        lines: u64,
+    },
     /// How far a step is.
     Progress {
         /// The step.

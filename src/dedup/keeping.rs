@@ -1,7 +1,7 @@
 //! The database of what survived in earlier cleanings: what is near to it is removed, and what survives is added to it.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use xxhash_rust::xxh3::xxh3_128;
@@ -82,6 +82,10 @@ pub(super) fn keep(
             txn = known.begin_write().map_err(&named)?;
         }
     }
+    let mut inputs: HashMap<&[u8], usize> = HashMap::with_capacity(names.len());
+    for (input, name) in names.iter().enumerate() {
+        inputs.entry(name).or_insert(input);
+    }
     for Source { name, mut record } in snapshot.sources()? {
         if record.failed.is_some() || record.totals.documents == 0 && record.totals.rejected > 0 {
             // Nothing of it is known. It is to be read when the command is mended.
@@ -90,8 +94,7 @@ pub(super) fn keep(
         // The numbers are those of another database. There, all records were stored.
         record.numbers = Numbers::default();
         record.earlier = Numbers::default();
-        let input = names.iter().position(|own| *own == name);
-        let duplicates = input.map_or(0, |input| removed_of[input]);
+        let duplicates = inputs.get(&*name).map_or(0, |&input| removed_of[input]);
         record.totals.inserted = record.totals.inserted.saturating_sub(duplicates);
         record.totals.skipped = duplicates;
         record.totals.duplicates = duplicates;

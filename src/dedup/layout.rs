@@ -105,6 +105,7 @@ impl Layout {
         sources: &[Vec<u8>],
     ) -> Result<Vec<OutputFile>> {
         let mut taken: HashSet<PathBuf> = HashSet::with_capacity(self.paths.len());
+        let mut folders: HashSet<PathBuf> = HashSet::new();
         let mut read: HashSet<&[u8]> = HashSet::with_capacity(self.paths.len());
         let mut files = Vec::with_capacity(self.paths.len());
         for (index, path) in self.paths.iter().enumerate() {
@@ -113,10 +114,17 @@ impl Layout {
                 continue;
             }
             let name = name_below(path, directories, dedup.inputs.len() > 1);
-            if !taken.insert(name.clone()) {
-                let reason =
-                    "two inputs have this name, and would get the same place in the output";
+            let is_taken = !taken.insert(name.clone()) || folders.contains(&name);
+            let mut above = name.ancestors().skip(1);
+            if is_taken || above.any(|folder| taken.contains(folder)) {
+                let reason = "two inputs have this name, or one and the folder of another, and would get the same \
+                              place in the output";
                 return Err(Error::output(&dedup.output.join(name), reason));
+            }
+            for folder in name.ancestors().skip(1) {
+                if !folders.insert(folder.to_owned()) {
+                    break;
+                }
             }
             let (format, packing) = self.kinds[index];
             files.push(OutputFile {

@@ -49,6 +49,7 @@ pub enum InputFormat {
     ///   `{` with white space, `"` or `}` behind it;
     /// * [`Tsv`](Self::Tsv) for the name `.tsv`, and for standard input whose first line has a tab, unless it is HTML
     ///   or XML;
+    /// * none for an empty file of another name: it has no records;
     /// * [`Text`](Self::Text) for everything else, but for `.csv`, JSON arrays of objects, XML that is not XHTML,
     ///   messages of mail in parts or packed (MIME), and mailboxes of several messages: these are in formats that are
     ///   not read, and are refused.
@@ -179,9 +180,12 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
     let kind = kind_of_bytes(beginning);
     let is_markup = matches!(kind, Kind::Html | Kind::Xhtml | Kind::Xml);
     let is_table = is_stdin && !is_markup && first_line(shown).contains(&b'\t');
+    // Programs that write many files at once leave some of them empty, beside others of records.
+    let has_no_records = beginning.is_empty();
+    let is_json = name_ends(&name, &[".jsonl", ".ndjson", ".json"]) || begins_object(shown);
     let format = if is_named_text {
         InputFormat::Text
-    } else if name_ends(&name, &[".jsonl", ".ndjson", ".json"]) || begins_object(shown) {
+    } else if is_json || has_no_records {
         InputFormat::Jsonl
     } else if name_ends(&name, &[".tsv", ".tab"]) || is_table {
         InputFormat::Tsv
@@ -424,9 +428,15 @@ fn first_line(bytes: &[u8]) -> &[u8] {
     &bytes[..end]
 }
 
-/// Whether the first line has names of columns between commas, one of which is that of a field with a key or a content,
-/// and the next line has commas too. So begins hardly a text.
+/// Whether the first line has names of columns between commas or semicolons, one of which is that of a field with a key
+/// or a content, and the next line has them too. So begins hardly a text.
 fn is_csv(beginning: &[u8]) -> bool {
+    b",;"
+        .iter()
+        .any(|&separator| is_table_of(separator, beginning))
+}
+
+fn is_table_of(separator: u8, beginning: &[u8]) -> bool {
     const KNOWN: [&str; 8] = [
         "key", "id", "url", "text", "html", "content", "title", "body",
     ];
@@ -435,17 +445,19 @@ fn is_csv(beginning: &[u8]) -> bool {
         .get(header.len()..)
         .unwrap_or_default()
         .trim_ascii_start();
-    if !header.contains(&b',') || !first_line(next).contains(&b',') {
+    if !header.contains(&separator) || !first_line(next).contains(&separator) {
         return false;
     }
     let mut has_known = false;
-    for cell in header.split(|&byte| byte == b',') {
+    for (place, cell) in header.split(|&byte| byte == separator).enumerate() {
         let cell = cell.trim_ascii();
         let name = match cell {
             [b'"', name @ .., b'"'] | name => name,
         };
+        // The column of the numbers of rows has no name.
+        let has_name = !name.is_empty() || place == 0;
         let mut bytes = name.iter();
-        if name.is_empty() || !bytes.all(|&byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        if !has_name || !bytes.all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte)) {
             return false;
         }
         let mut known = KNOWN.iter();

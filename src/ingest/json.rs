@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::options::ReadOptions;
 use super::page::{Said, content as content_of_page};
 use super::parsed::{Content, Parsed, other_meaning, parse_rfc3339, utf8};
-use super::rejected::Reason;
+use super::rejected::{Reason, shortened};
 use crate::document::Document;
 use crate::sketch::Sketch;
 
@@ -83,19 +83,6 @@ fn has_object_at(text: &str, column: usize) -> bool {
     let rest = text.get(column.saturating_sub(1)..).unwrap_or_default();
     let rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
     rest.starts_with('{')
-}
-
-/// A text for a message: its beginning and its end, if it is long.
-fn shortened(text: &str) -> String {
-    const MOST: usize = 200;
-    const END: usize = 40;
-    let count = text.chars().count();
-    if count <= MOST {
-        return text.to_owned();
-    }
-    let begin = text.chars().take(MOST - END);
-    let end = text.chars().skip(count - END);
-    begin.chain(['…']).chain(end).collect()
 }
 
 /// What stands in a line where the parser stopped, if it is one of the words that some programs write for numbers that

@@ -92,8 +92,8 @@ impl Record {
             return Ok(None);
         };
         parsed.seen = parsed.seen.or(options.undated);
-        // A copy of the file has another path.
-        if options.hashes_texts && is_named_by_path(format) {
+        // A copy of the file has another path, and records elsewhere.
+        if options.hashes_texts && (options.key_by_place || is_named_by_path(format)) {
             parsed.key = None;
         }
         Ok(Some(Self {

@@ -258,6 +258,19 @@ impl Reason {
     }
 }
 
+/// A text for a message: its beginning and its end, if it is long.
+pub(super) fn shortened(text: &str) -> String {
+    const MOST: usize = 200;
+    const END: usize = 40;
+    let count = text.chars().count();
+    if count <= MOST {
+        return text.to_owned();
+    }
+    let begin = text.chars().take(MOST - END);
+    let end = text.chars().skip(count - END);
+    begin.chain(['…']).chain(end).collect()
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -300,6 +313,7 @@ impl fmt::Display for Reason {
                 if fields.is_empty() {
                     return Ok(());
                 }
+                let fields: Vec<String> = fields.iter().map(|name| shortened(name)).collect();
                 let fields = fields.join("`, `");
                 write!(f, ", and it has `{fields}`; `--text-field` or `--html-field` names the one that holds the text")
             }

@@ -24,6 +24,7 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"\x1f\x8b\x08", "is packed twice, the inner time with gzip; take off the outer packing"),
     (b"\x28\xb5\x2f\xfd", "is packed twice, the inner time with zstd; take off the outer packing"),
     (b"%PDF-", "is a PDF file; extract its text, for example with `pdftotext`"),
+    (b"\x93NUMPY", "is an array of NumPy; write its rows as JSON Lines"),
     (b"SQLite format 3\0", "is a database of SQLite; write its rows as JSON Lines"),
     (b"redb\x1a\x0a\xa9\x0d\x0a", "is a database of redb or simdb; of simdb, `simdb dump` writes the documents"),
     (b"PAR1\x15", "is a Parquet file, which is read from the disk, by a program built with `--features cli,parquet`"),

@@ -92,9 +92,11 @@ impl RowLines {
             if let Some(batch) = &self.batch
                 && self.row < batch.num_rows()
             {
+                let mut length = Length(0);
                 if bytes_in(batch, self.row) > self.max_record_bytes {
-                    let mut length = Length(0);
                     write_line(batch, &self.forms, self.row, &mut length)?;
+                }
+                if length.0 > self.max_record_bytes {
                     self.long_line = length.0;
                 } else {
                     write_line(batch, &self.forms, self.row, &mut self.line)?;
@@ -169,7 +171,10 @@ impl Write for Length {
 fn bytes_in(batch: &RecordBatch, row: usize) -> u64 {
     let mut bytes = 0;
     for column in batch.columns() {
-        bytes += bytes_of(column, row).map_or(0, |bytes| bytes.len() as u64);
+        // What stands in the place of a value that is missing may be anything.
+        if !is_null(column, row) {
+            bytes += bytes_of(column, row).map_or(0, |bytes| bytes.len() as u64);
+        }
     }
     bytes
 }

@@ -623,6 +623,36 @@ fn records_are_read_as_the_order_of_survivors_wants() -> TestResult {
     Ok(())
 }
 
+/// Records that are named by their places have other names in the output.
+#[test]
+fn a_cleaning_by_places_is_proven() -> TestResult {
+    let folder = Folder::new()?;
+    let lines = line("a", &text(1, 0)) + &line("a", &text(1, 2)) + &line("b", &text(2, 0));
+    let pages = archive(100, &mut Random::new(7));
+    let pages = pages.into_iter().flat_map(|(record, _)| record).collect();
+    for (name, output, content) in [
+        ("in.jsonl", "out.jsonl", lines.into_bytes()),
+        ("in.warc.gz", "out.warc.gz", pages),
+    ] {
+        let inputs = [folder.file(name, content)?];
+        let (_, _, ran) = cleaned(&folder, output, &inputs, &["--key-by-place"])?;
+        let report = ran.expect(0).object()?;
+        assert!(report["removed"].as_u64() > Some(0), "{name}: {report}");
+    }
+    Ok(())
+}
+
+#[test]
+fn standard_input_is_read_by_one_argument() -> TestResult {
+    run!("audit", "-", "--removed", "-")
+        .expect(2)
+        .says("standard input is read once");
+    run!("eval", "-", "--pairs", "-")
+        .expect(2)
+        .says("standard input is read once");
+    Ok(())
+}
+
 /// A small corpus that was cleaned.
 struct Cleaned {
     folder: Folder,

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use simdb::ingest::{Ingest, ReadOptions, Records};
 use simdb::{Database, OpenOptions};
 
-use crate::support::{Folder, TestResult, gzip, run, spread};
+use crate::support::{Folder, Ran, TestResult, gzip, run, run_with_input, simdb, spread};
 
 fn line(key: &str, bits: u64) -> String {
     format!(
@@ -391,10 +391,75 @@ fn what_is_no_text_of_a_corpus_is_told_or_left_out() -> TestResult {
     run!("ingest", folder.path("t.simdb"), input)
         .expect(2)
         .says("comma-separated");
+    // As pandas writes it, with the numbers of the rows, and as spreadsheets do.
+    for table in [
+        ",id,text\n0,1,some words\n",
+        "\"\",\"id\",\"text\"\n\"1\",\"a\",\"some words\"\n",
+        "doc-id;text;date.added\n1;some words;2020\n",
+    ] {
+        let mut command = simdb();
+        command.arg("ingest").arg(folder.path("t.simdb")).arg("-");
+        run_with_input(&mut command, table.as_bytes())?
+            .expect(2)
+            .says("comma-separated");
+    }
+    let array = folder.file(
+        "array",
+        b"\x93NUMPY\x01\x00v\x00{'descr': '<U9', }\na\0\0\0b\0\0\0",
+    )?;
+    run!("ingest", folder.path("n.simdb"), array)
+        .expect(2)
+        .says("array of NumPy");
     let text = folder.file(
         "words",
         "dear reader, text and more\nfollows here, and there\n",
     )?;
     run!("ingest", folder.path("w.simdb"), text).expect(0);
+    Ok(())
+}
+
+/// Each was a document without words, and with it the output of a cleaning was a folder.
+#[test]
+fn empty_parts_of_a_corpus_have_no_records() -> TestResult {
+    let folder = Folder::new()?;
+    let parts = folder.path("parts");
+    fs::create_dir(&parts)?;
+    fs::write(parts.join("part-00000"), lines("a", 2))?;
+    fs::write(parts.join("part-00001"), "")?;
+    fs::write(parts.join("part-00002.gz"), gzip(b"")?)?;
+    fs::write(parts.join("part-00003"), lines("b", 1))?;
+    let database = folder.path("d.simdb");
+    let totals = run!("ingest", &database, &parts, "--json")
+        .expect(0)
+        .last()?;
+    assert_eq!(totals["documents"], 3);
+    let inputs = [0, 1, 3].map(|part| parts.join(format!("part-0000{part}")));
+    let clean = folder.path("clean");
+    let mut command = simdb();
+    command.arg("dedup").args(&inputs).arg("-o").arg(&clean);
+    Ran::from(command.output()?).expect(0);
+    assert!(clean.is_file());
+    // What comes into such a file later is read, whatever it is.
+    for (part, content) in [(1, lines("c", 1)), (1, lines("c", 2))] {
+        fs::write(parts.join(format!("part-0000{part}")), content)?;
+        run!("ingest", &database, &parts).expect(0);
+    }
+    run!("get", &database, "c1").expect(0);
+    let other = folder.path("other.simdb");
+    let later = folder.file("later", "")?;
+    run!("ingest", &other, &later).expect(0);
+    fs::write(
+        &later,
+        "These are words of a plain text that come into the file later on.",
+    )?;
+    run!("ingest", &other, &later).expect(0);
+    run!("get", &other, &later).expect(0);
+    // A text without words is a document all the same.
+    let text = folder.file("empty.txt", "")?;
+    let totals = run!("ingest", &other, &text, "--json").expect(0).last()?;
+    assert_eq!(
+        (&totals["documents"], &totals["too_short"]),
+        (&1.into(), &1.into())
+    );
     Ok(())
 }

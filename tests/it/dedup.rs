@@ -1848,3 +1848,47 @@ fn a_run_that_has_hardly_begun_is_at_work_too() -> TestResult {
     run!("dedup", &input, "-o", &output).expect(0);
     Ok(())
 }
+
+/// They met only when all was compared, and nothing could mend that.
+#[test]
+fn inputs_that_would_get_one_place_are_refused_before_the_work() -> TestResult {
+    let folder = Folder::new()?;
+    for below in ["data/x", "other/data", "other/x/data", "third"] {
+        fs::create_dir_all(folder.path(below).parent().ok_or("no folder")?)?;
+        fs::write(folder.path(below), "a\tsome words\n")?;
+    }
+    let [data, file, third] = ["data", "other/data", "third"].map(|name| folder.path(name));
+    for inputs in [[&data, &file], [&file, &data]] {
+        run!(
+            "dedup",
+            inputs[0],
+            inputs[1],
+            "--output",
+            folder.path("out")
+        )
+        .expect(2)
+        .says("two inputs have this name");
+        assert!(!folder.path("out.dedup").exists());
+    }
+    run!(
+        "dedup",
+        &data,
+        &third,
+        folder.path("other/x"),
+        "--output",
+        folder.path("out")
+    )
+    .expect(0);
+    Ok(())
+}
+
+/// The names of all fields of a record came with it.
+#[test]
+fn the_message_on_a_record_is_short() -> TestResult {
+    let folder = Folder::new()?;
+    let record = format!("{{\"{}\": 1}}\n", "words of a text ".repeat(10_000));
+    let input = folder.file("in.jsonl", record)?;
+    let ran = run!("dedup", input, "--output", folder.path("out.jsonl")).expect(2);
+    assert!(ran.err.len() < 2_000, "{}", ran.err.len());
+    Ok(())
+}

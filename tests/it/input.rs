@@ -824,6 +824,9 @@ fn a_file_of_many_short_lines_is_told_unless_somebody_says_what_it_is() -> TestR
     run!("ingest", folder.path("a.simdb"), &list)
         .expect(0)
         .says(says);
+    run!("dedup", &list, "--output", folder.path("clean/"))
+        .expect(0)
+        .says(says);
     let text = run!(
         "ingest",
         folder.path("b.simdb"),

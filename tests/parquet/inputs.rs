@@ -874,6 +874,42 @@ fn long_texts_are_rejected_one_by_one() -> TestResult {
     Ok(())
 }
 
+/// What stands in the place of a missing value was counted. So rows before a long one were neither stored nor rejected.
+#[test]
+fn a_row_beside_a_long_one_is_not_lost() -> TestResult {
+    let folder = Folder::new()?;
+    let [input, database] = ["in.parquet", "d.simdb"].map(|it| folder.path(it));
+    let long = format!("<p>{}", "w x y z ".repeat(200));
+    for (texts, pages) in [
+        (
+            [Some(text(0)), None, Some(text(2))],
+            [None, Some(long.clone()), None],
+        ),
+        (
+            [None, Some(long.clone()), Some(text(2))],
+            [Some(text(0)), None, None],
+        ),
+        (
+            [Some(text(0)), Some(text(2)), None],
+            [None, None, Some(long.clone())],
+        ),
+    ] {
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("id", Arc::new(Int64Array::from_iter_values(0..3))),
+            ("text", Arc::new(StringArray::from(texts.to_vec()))),
+            ("html", Arc::new(StringArray::from(pages.to_vec()))),
+        ];
+        write(&input, columns, Compression::SNAPPY)?;
+        _ = fs::remove_file(&database);
+        let limit = ["--max-record", "1000", "--json"];
+        let ran = run!("ingest", &database, &input, limit[0], limit[1], limit[2]).expect(0);
+        let totals = ran.last()?;
+        let counts = [&totals["inserted"], &totals["rejected"]];
+        assert_eq!(counts, [&2, &1], "{}", ran.err);
+    }
+    Ok(())
+}
+
 #[test]
 fn keys_that_are_bytes_name_their_rows() -> TestResult {
     let folder = Folder::new()?;

@@ -8,7 +8,7 @@ use crate::{Database, Document, Error, Unit};
 
 use super::survey::Survey;
 use crate::cli::answer::{Answer, CommandResult};
-use crate::cli::arguments::{Reading, max_distance_parser, named_file};
+use crate::cli::arguments::{Reading, ensure_read_once, max_distance_parser, named_file};
 use crate::cli::console::Console;
 use crate::cli::escaping::printable;
 use crate::cli::output::Output;
@@ -54,6 +54,7 @@ pub(in crate::cli) struct Arguments {
 
 impl Verb for Arguments {
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        ensure_read_once(&self.texts)?;
         if self.texts.is_empty() {
             self.reading.ensure_unused("the files of `--texts`")?;
         }
