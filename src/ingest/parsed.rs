@@ -8,14 +8,14 @@ use jiff::civil::{Date, DateTime, date};
 use jiff::fmt::temporal::{Pieces, PiecesOffset};
 
 use super::encoding::UTF_8_MARK;
-use super::format::InputFormat;
+use super::format::{InputFormat, Kind, kind_by_name};
 use super::input::Position;
 use super::json::parse_json;
 use super::options::ReadOptions;
 use super::page::{Said, content};
 use super::rejected::Reason;
 use super::unreadable::kind_of_many;
-use super::warc_page::parse_warc;
+use super::warc_page::{content_of_answer, parse_warc};
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
 use crate::text::Syntax;
@@ -143,7 +143,14 @@ fn parse_text(path: &Path, bytes: &[u8], options: &ReadOptions) -> Result<Parsed
     if let (InputFormat::Auto, Some(found)) = (options.format, kind_of_many(bytes)) {
         return Err(Reason::ManyDocuments { found });
     }
-    let content = content(bytes, &Said::from_name(path))?.ok_or(Reason::no_content())?;
+    let mut found = None;
+    if options.format == InputFormat::Auto && kind_by_name(path) != Some(Kind::Text) {
+        found = content_of_answer(bytes, options.max_record_bytes)?;
+    }
+    if found.is_none() {
+        found = content(bytes, &Said::from_name(path))?;
+    }
+    let content = found.ok_or(Reason::no_content())?;
     Ok(Parsed::new(Some(key_of(path)), content))
 }
 

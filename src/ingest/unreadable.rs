@@ -177,7 +177,7 @@ pub(super) fn kind_of_many(text: &[u8]) -> Option<&'static str> {
 }
 
 /// What a message of mail is, or a page that a browser saved as one (MHTML), if its header says that its text is in
-/// parts or packed. A message of plain text can be read as it is.
+/// parts, packed or HTML. A message of plain text can be read as it is.
 pub(super) fn kind_of_mail(text: &[u8]) -> Option<&'static str> {
     const UNREAD: &str = "is a message of mail, or a page saved as one (MHTML), whose parts are not read; save the \
                           page as HTML, write the text of the message as a line of JSON, or say `--input-format \
@@ -196,7 +196,9 @@ pub(super) fn kind_of_mail(text: &[u8]) -> Option<&'static str> {
         let value = line[name.len() + 1..].trim_ascii().to_ascii_lowercase();
         match &*name.to_ascii_lowercase() {
             b"mime-version" => has_version = true,
-            b"content-type" => is_packed |= value.starts_with(b"multipart/"),
+            b"content-type" => {
+                is_packed |= value.starts_with(b"multipart/") || value.starts_with(b"text/html");
+            }
             b"content-transfer-encoding" => {
                 is_packed |= [&b"base64"[..], b"quoted-printable"].contains(&&*value);
             }

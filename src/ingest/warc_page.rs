@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use super::body;
 use super::page::{self, Said, is_token};
-use super::parsed::{Parsed, parse_rfc3339, seconds_in_utc};
+use super::parsed::{Content, Parsed, parse_rfc3339, seconds_in_utc};
 use super::rejected::Reason;
 use super::warc::WarcHeader;
 
@@ -98,12 +98,7 @@ impl<'b> WarcPage<'b> {
     }
 
     fn parse(self, most_bytes: usize, times: bool) -> Result<Option<Parsed>, Reason> {
-        let page = body::decode_body(
-            self.sent,
-            &self.head.words("transfer-encoding"),
-            &self.head.words("content-encoding"),
-            most_bytes,
-        )?;
+        let page = self.head.decode(self.sent, most_bytes)?;
         // An answer to HEAD has the head of a page, 204 says that there is none, and a server may have gone before it
         // sent any. The page of the address stays.
         if page.trim_ascii().is_empty() {
@@ -123,6 +118,28 @@ impl<'b> WarcPage<'b> {
             ..Parsed::new(key, content)
         }))
     }
+}
+
+/// The content of a file that is the answer of a server with its head, as programs save it on demand. `None` if it is
+/// none: the head of an answer tells the type of what is behind.
+pub(super) fn content_of_answer(file: &[u8], most_bytes: usize) -> Result<Option<Content>, Reason> {
+    if !begins_with(file, b"HTTP/") {
+        return Ok(None);
+    }
+    let Some((head, sent)) = Head::split(file) else {
+        return Ok(None);
+    };
+    let mut said = Said::default();
+    let mut has_type = false;
+    for content_type in head.values("content-type") {
+        said.add_type(&content_type);
+        has_type = true;
+    }
+    if !has_type || !said.is_page() {
+        return Ok(None);
+    }
+    let page = head.decode(sent, most_bytes)?;
+    page::content(&page, &said)
 }
 
 /// Whether an address is that of something a crawler notes of its work: an answer about a name, a log, or what a
@@ -441,6 +458,13 @@ impl<'b> Head<'b> {
         let next = behind.trim_ascii_start();
         status_of(split_line(next).0)?;
         Some((body, next))
+    }
+
+    /// The page in a body. It may have `most_bytes` unpacked.
+    fn decode<'s>(&self, sent: &'s [u8], most_bytes: usize) -> Result<Cow<'s, [u8]>, Reason> {
+        let transfer = self.words("transfer-encoding");
+        let encodings = self.words("content-encoding");
+        body::decode_body(sent, &transfer, &encodings, most_bytes)
     }
 
     /// The values of all fields of this name, which is in small letters.

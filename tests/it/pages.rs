@@ -1,6 +1,8 @@
 //! What files hold, whatever their names: pages, texts in any encoding, lines, and what is neither.
 
-use crate::support::{Folder, TestResult, run, run_with_input, simdb};
+use std::path::Path;
+
+use crate::support::{Folder, TestResult, gzip, run, run_with_input, simdb};
 
 const ARTICLE: &str = "Совет порта собрался во вторник вечером, чтобы решить, как восстановить старый рыбный рынок после \
     бури, и большинство членов высказалось за железную крышу, которая стоит здесь с прошлого века.";
@@ -90,7 +92,7 @@ fn a_page_is_known_by_its_content_wherever_it_comes_from() -> TestResult {
     let named = folder.file("a.html", &html)?;
     let other = folder.file("page", &html)?;
     let plain = folder.file("a.txt", &html)?;
-    let of = |path: &std::path::Path| -> Result<_, Box<dyn std::error::Error>> {
+    let of = |path: &Path| -> Result<_, Box<dyn std::error::Error>> {
         Ok(run!("fingerprint", path, "--json").expect(0).object()?["fingerprint"].clone())
     };
     assert_eq!(of(&named)?, of(&other)?);
@@ -185,4 +187,43 @@ fn dedup_of_lines_keeps_lines() -> TestResult {
         format!("{one}{two}")
     );
     Ok(())
+}
+
+/// The head was text, with its date.
+#[test]
+fn a_page_that_was_saved_with_the_head_of_its_answer_is_read_as_the_page() -> TestResult {
+    let folder = Folder::new()?;
+    let page = page("");
+    let chunks = format!("{:x}\r\n{page}\r\n0\r\n\r\n", page.len());
+    let packed = gzip(page.as_bytes())?;
+    let html = "Content-Type: text/html; charset=utf-8\r\nDate: Tue, 01 Dec 2026 00:00:00 GMT";
+    let in_chunks = "Transfer-Encoding: chunked\r\nContent-Type: text/html";
+    let expected = fingerprint_of(&folder.file("plain.html", &page)?)?;
+    for (name, head, body) in [
+        ("saved", html, page.as_bytes()),
+        ("saved.html", html, page.as_bytes()),
+        ("index.php?id=3", in_chunks, chunks.as_bytes()),
+        (
+            "packed",
+            "Content-Encoding: gzip\r\nContent-Type: text/html",
+            &packed,
+        ),
+    ] {
+        let head = format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n");
+        let answer = folder.file(name, [head.as_bytes(), body].concat())?;
+        assert_eq!(fingerprint_of(&answer)?, expected, "{name}");
+    }
+    // A text that tells of such an answer.
+    let text = format!("HTTP/1.1 200 OK\n\nis what a server says. {ARTICLE}");
+    assert_ne!(fingerprint_of(&folder.file("text", text)?)?, expected);
+    let mail = format!("From: a@b\nMIME-Version: 1.0\nContent-Type: text/html\n\n{page}");
+    run!("fingerprint", folder.file("mail.eml", mail)?)
+        .expect(2)
+        .says("is a message of mail");
+    Ok(())
+}
+
+fn fingerprint_of(path: &Path) -> Result<String, Box<dyn std::error::Error>> {
+    let out = run!("fingerprint", path).expect(0).out;
+    Ok(out.split('\t').next().unwrap_or_default().to_owned())
 }

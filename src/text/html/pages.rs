@@ -238,6 +238,11 @@ impl<T: FnMut(Piece<'_>)> Pieces<T> {
         self.gap(own.gap);
     }
 
+    /// An element has gone whose content stays.
+    pub(super) fn forget(&mut self, name: Name) {
+        self.raised -= usize::from(name == SUP);
+    }
+
     /// Text that is shown.
     pub(super) fn text(&mut self, text: &[u8], without_nul: bool, is_preformatted: bool) {
         if let Some(letters) = &mut self.letters_of_float {

@@ -544,7 +544,9 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         if is_innermost {
             self.pop_from(block + 1);
         }
-        self.open.take_away(index, block);
+        for name in self.open.take_away(index, block) {
+            self.pieces.forget(name);
+        }
     }
 }
 
@@ -895,16 +897,23 @@ impl OpenElements {
     }
 
     /// Takes away an element, and of those up to another one all but blocks and what formats. What they hold stays.
-    fn take_away(&mut self, index: usize, up_to: usize) {
+    /// Returns the names of those that have gone.
+    fn take_away(&mut self, index: usize, up_to: usize) -> Vec<Name> {
         let mut inner = self.take_from(index);
+        let mut gone = Vec::new();
         let mut at = index;
         inner.retain(|open| {
             let traits = open.element.traits;
             let is_kept = traits.has(Trait::Formatting) || traits.has(Trait::Special);
             at += 1;
-            at > up_to || at > index + 1 && is_kept
+            let stays = at > up_to || at > index + 1 && is_kept;
+            if !stays {
+                gone.push(open.element.name);
+            }
+            stays
         });
         self.put_back(inner);
+        gone
     }
 
     /// Lets no tag reach an element, which ends with what is in it.

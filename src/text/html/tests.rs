@@ -790,6 +790,11 @@ fn digits_above_and_below_the_line_are_no_part_of_the_number_before() {
         ("<sup><b>1</b></sup>2<sub></sub>3", "¹ 23"),
         ("2011<sub><i>15</i></sub>", "2011 15"),
         ("10<sup>6</sup><sub>2</sub>", "10⁶ 2"),
+        // It is not open any more.
+        (
+            "<font><sup><p>note 1</font></p><p>Windows10",
+            "note ¹ Windows10",
+        ),
         ("<sup>14</sup>2020", "¹⁴ 2020"),
     ] {
         assert_eq!(words(page), text, "{page}");
