@@ -15,7 +15,7 @@ use simdb::{Database, Error, OpenOptions};
 
 use crate::dedup::odd_lines;
 use crate::support::random::Random;
-use crate::support::{Folder, TestResult, gunzip, gzip, run, simdb};
+use crate::support::{Folder, TestResult, done, gunzip, gzip, program, run};
 
 /// What an annotation says, and the line without it.
 fn taken_apart(line: &str) -> Option<(String, Value)> {
@@ -39,7 +39,7 @@ fn every_record_stays_and_is_told_its_group() -> TestResult {
     let [plain, list, annotated, listed] =
         ["plain.jsonl", "list", "annotated.jsonl", "listed"].map(|name| folder.path(name));
     let options = ["--max-record", "20k", "--json"];
-    run!(
+    done!(
         "dedup",
         &input,
         "-o",
@@ -48,21 +48,18 @@ fn every_record_stays_and_is_told_its_group() -> TestResult {
         &list,
         options[0],
         options[1]
-    )
-    .expect(0);
-    let ran = run!(
+    );
+    let ran = done!(
         "dedup",
         &input,
         "-o",
         &annotated,
-        "--annotate",
-        "--removed",
+        "--annotate --removed",
         &listed,
         options[0],
         options[1],
         options[2]
-    )
-    .expect(0);
+    );
     // The list is about the same records.
     assert_eq!(fs::read(&list)?, fs::read(&listed)?);
     let totals = ran.last()?;
@@ -143,7 +140,7 @@ fn every_record_stays_and_is_told_its_group() -> TestResult {
     // Whatever the packing, and however often.
     let packed = folder.file("in.jsonl.gz", gzip(text.as_bytes())?)?;
     let of_packed = folder.path("annotated.jsonl.gz");
-    run!(
+    done!(
         "dedup",
         &packed,
         "-o",
@@ -151,15 +148,14 @@ fn every_record_stays_and_is_told_its_group() -> TestResult {
         "--annotate",
         options[0],
         options[1]
-    )
-    .expect(0);
+    );
     let unpacked = String::from_utf8(gunzip(&of_packed)?)?;
     let expected = output.concat().replace("in.jsonl:", "in.jsonl.gz:");
     assert!(unpacked == expected);
     // A line that is near to be too long may have become so.
     let again = folder.file("in.jsonl", output.concat())?;
     let twice = folder.path("twice.jsonl");
-    run!(
+    done!(
         "dedup",
         &again,
         "-o",
@@ -167,8 +163,7 @@ fn every_record_stays_and_is_told_its_group() -> TestResult {
         "--annotate",
         options[0],
         options[1]
-    )
-    .expect(0);
+    );
     assert!(fs::read_to_string(&twice)? == output.concat());
     Ok(())
 }
@@ -185,15 +180,14 @@ fn short_texts_documents_of_a_database_and_dropped_records_have_their_places() -
         "first.jsonl",
         format!("{{\"id\":\"old\",\"text\":\"{}\"}}\n", text("a")),
     )?;
-    run!(
+    done!(
         "dedup",
         &first,
         "-o",
         folder.path("first.out"),
         "--database",
         &known
-    )
-    .expect(0);
+    );
     let lines = format!(
         "{{\"id\":\"x\",\"text\":\"{a}\"}}\n{{\"id\":\"y\",\"text\":\"{b}\"}}\n{{\"text\":\"short\"}}\nbad\n\
          {{\"id\":\"z\",\"text\":\"short\"}}\n{{\"id\":\"w\",\"text\":\"{a}\"}}\n{{\"id\":\"v\",\"text\":\"{b}\"}}",
@@ -202,18 +196,15 @@ fn short_texts_documents_of_a_database_and_dropped_records_have_their_places() -
     );
     let input = folder.file("in.jsonl", &lines)?;
     let output = folder.path("out.jsonl");
-    let ran = run!(
+    let ran = done!(
         "dedup",
         &input,
         "-o",
         &output,
-        "--annotate",
-        "--database",
+        "--annotate --database",
         &known,
-        "--drop-unjudged",
-        "--json"
-    )
-    .expect(0);
+        "--drop-unjudged --json"
+    );
     let totals = ran.last()?;
     assert_eq!(
         [
@@ -275,16 +266,13 @@ fn records_that_cannot_be_judged_lose_what_was_said_of_them_before() -> TestResu
         ),
     )?;
     let output = folder.path("out.jsonl");
-    run!(
+    done!(
         "dedup",
         &input,
         "-o",
         &output,
-        "--annotate",
-        "--max-record",
-        "20k"
-    )
-    .expect(0);
+        "--annotate --max-record 20k"
+    );
     let written = fs::read_to_string(&output)?;
     let (first, others) = written.split_once('\n').ok_or("no line")?;
     assert!(
@@ -310,12 +298,11 @@ fn what_has_no_place_for_fields_is_refused_before_the_work() -> TestResult {
     ] {
         let input = folder.file(name, content)?;
         run!("dedup", &input, "-o", &output, "--annotate")
-            .expect(2)
-            .says("only JSON Lines and Parquet files are annotated");
+            .refused("only JSON Lines and Parquet files are annotated");
         assert!(!output.exists() && !Dedup::new([&input], &output).work_folder().exists());
     }
     let input = folder.file("a.jsonl", "{\"text\":\"some text\"}\n")?;
-    run!("dedup", &input, "--list", "--annotate").expect(2);
+    run!("dedup", &input, "--list --annotate").expect(2);
     Ok(())
 }
 
@@ -362,16 +349,16 @@ fn killed_again_and_again_annotations_end_as_if_it_had_not_been() -> TestResult 
     let (lines, _) = odd_lines(4_000, &mut random)?;
     let input = folder.file("a.jsonl.gz", gzip(lines.concat().as_bytes())?)?;
     let command = |output: &Path, list: &Path| {
-        let mut command = simdb();
+        let mut command = program!(
+            "dedup",
+            &input,
+            "-o",
+            output,
+            "--removed",
+            list,
+            "--annotate"
+        );
         command
-            .arg("dedup")
-            .arg(&input)
-            .arg("-o")
-            .arg(output)
-            .arg("--removed")
-            .arg(list);
-        command
-            .arg("--annotate")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
@@ -414,7 +401,7 @@ fn lines_that_are_no_objects_stay_as_they_are() -> TestResult {
         format!("{{\"id\":\"a\",\"text\":\"{text}\"}}\n{others}"),
     )?;
     let output = folder.path("out.jsonl");
-    run!("dedup", &input, "-o", &output, "--annotate").expect(0);
+    done!("dedup", &input, "-o", &output, "--annotate");
     let written = fs::read_to_string(&output)?;
     assert!(written.ends_with(others), "{written}");
     Ok(())

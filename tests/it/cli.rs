@@ -2,12 +2,14 @@
 
 use serde_json::json;
 
-use crate::support::{Folder, Ran, TestResult, bundled, run, run_with_input, simdb, spread};
+use crate::support::{
+    Folder, Ran, TestResult, bundled, done, figures, program, run, run_with_input, simdb, spread,
+};
 
 const TEXT: &str = "one two three four five six seven eight nine ten eleven twelve";
 
 /// A database with five fingerprints.
-fn small(folder: &Folder) -> Result<std::path::PathBuf, Box<dyn std::error::Error>> {
+fn small(folder: &Folder) -> TestResult<std::path::PathBuf> {
     let lines = [
         r#"{"id":"a","fingerprint":"0000000000000000","scope":"en","seen":100,"rank":5,"payload":"p"}"#,
         r#"{"id":"b","fingerprint":"0000000000000001","scope":"en","seen":200}"#,
@@ -16,19 +18,18 @@ fn small(folder: &Folder) -> Result<std::path::PathBuf, Box<dyn std::error::Erro
         r#"{"key_base64":"/w==","fingerprint":"ffffffffffffffff"}"#,
     ];
     let input = folder.file("small.jsonl", lines.join("\n"))?;
-    run!("ingest", folder.path("small.simdb"), input).expect(0);
+    done!("ingest", folder.path("small.simdb"), input);
     Ok(folder.path("small.simdb"))
 }
 
 #[test]
 fn the_example_of_the_readme_finds_the_same_page_in_other_releases() -> TestResult {
     let folder = Folder::new()?;
-    let ran = run!(
+    let ran = done!(
         "ingest",
         folder.path("pg.simdb"),
         bundled("pg-docs-html/docs.jsonl.gz")
-    )
-    .expect(0);
+    );
     let line = "pg17-tutorial-views is near pg15-tutorial-views (distance 0, similarity 1.00), \
                 pg13-tutorial-views (distance 0, similarity 1.00)";
     assert!(ran.out.lines().any(|it| it == line), "{}", ran.out);
@@ -43,13 +44,10 @@ fn the_example_of_the_readme_finds_the_same_page_in_other_releases() -> TestResu
         folder.path("pg.simdb"),
         bundled("pg-docs-html/docs.jsonl.gz"),
     );
-    let again = run!("ingest", path, input, "--again", "--json").expect(0);
+    let again = done!("ingest", path, input, "--again --json");
     let totals = again.json()?.pop().unwrap_or_default();
-    assert_eq!(
-        (&totals["inserted"], &totals["replaced"]),
-        (&0.into(), &368.into())
-    );
-    run!("check", folder.path("pg.simdb")).expect(0);
+    assert_eq!(figures(&totals, ["inserted", "replaced"]), [0, 368]);
+    done!("check", folder.path("pg.simdb"));
     Ok(())
 }
 
@@ -60,15 +58,12 @@ fn ingest_prints_a_line_for_each_near_duplicate_and_the_totals() -> TestResult {
         "in.tsv",
         "a\t0000000000000000\nb\t0000000000000001\nc\tffffffffffffffff\n",
     )?;
-    let ran = run!(
+    let ran = done!(
         "ingest",
         folder.path("d.simdb"),
         &input,
-        "--input-format",
-        "fingerprints",
-        "--json"
-    )
-    .expect(0);
+        "--input-format fingerprints --json"
+    );
     let lines = ran.json()?;
     assert_eq!(lines.len(), 2);
     assert_eq!(
@@ -131,13 +126,12 @@ fn on_duplicate_skips_or_lets_the_better_one_survive() -> TestResult {
         ),
     ] {
         let path = folder.path(&format!("{action}.simdb"));
-        let out = run!("ingest", path, &input, "--on-duplicate", action)
-            .expect(0)
-            .out;
-        assert!(out.contains(line) && out.contains(totals), "{out}");
+        done!("ingest", path, &input, "--on-duplicate", action)
+            .prints(line)
+            .prints(totals);
     }
     run!("get", folder.path("replace.simdb"), "a").expect(1);
-    run!("get", folder.path("replace.simdb"), "c").expect(0);
+    done!("get", folder.path("replace.simdb"), "c");
     Ok(())
 }
 
@@ -145,40 +139,22 @@ fn on_duplicate_skips_or_lets_the_better_one_survive() -> TestResult {
 fn query_prints_the_nearest_first_and_says_how_many_more() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
-    let ran = run!("query", &database, "--fingerprint", "0000000000000000").expect(0);
+    let ran = done!("query", &database, "--fingerprint 0000000000000000");
     assert_eq!(ran.out, "0\t-\ta\n1\t-\tb\n2\t-\tc\n");
-    let ran = run!(
+    let ran = done!(
         "query",
         &database,
-        "--fingerprint",
-        "0000000000000000",
-        "--limit",
-        "1"
-    )
-    .expect(0);
+        "--fingerprint 0000000000000000 --limit 1"
+    );
     assert_eq!(ran.out, "0\t-\ta\n");
-    let ran = ran.says("1 of 3 matches shown");
-    assert!(ran.err.contains("--limit"));
-    let ran = run!(
+    ran.says("1 of 3 matches shown").says("--limit");
+    let ran = done!(
         "query",
         &database,
-        "--fingerprint",
-        "0000000000000000",
-        "--limit",
-        "0"
-    )
-    .expect(0);
+        "--fingerprint 0000000000000000 --limit 0"
+    );
     assert_eq!(ran.out, "3\n");
-    let ran = run!(
-        "query",
-        &database,
-        "--key",
-        "b",
-        "--max-distance",
-        "1",
-        "--json"
-    )
-    .expect(0);
+    let ran = done!("query", &database, "--key b --max-distance 1 --json");
     let answer = ran.object()?;
     let keys: Vec<_> = answer["matches"]
         .as_array()
@@ -190,16 +166,11 @@ fn query_prints_the_nearest_first_and_says_how_many_more() -> TestResult {
         (&answer["key"], keys),
         (&json!("b"), vec![json!("b"), json!("a"), json!("c")])
     );
-    let ran = run!(
+    let ran = done!(
         "query",
         &database,
-        "--fingerprint",
-        "fffffffffffffff0",
-        "--max-distance",
-        "4",
-        "--json"
-    )
-    .expect(0);
+        "--fingerprint fffffffffffffff0 --max-distance 4 --json"
+    );
     let answer = ran.object()?;
     assert_eq!(
         (&answer["key"], &answer["matches"][0]["key_base64"]),
@@ -212,13 +183,13 @@ fn query_prints_the_nearest_first_and_says_how_many_more() -> TestResult {
 fn query_can_be_limited_to_scopes_and_times() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
-    let ask = |arguments: &[&str]| -> Result<String, Box<dyn std::error::Error>> {
-        let mut command = simdb();
-        command
-            .arg("query")
-            .arg(&database)
-            .args(["--fingerprint", "0000000000000000"])
-            .args(arguments);
+    let ask = |arguments: &[&str]| -> TestResult<String> {
+        let mut command = program!(
+            "query",
+            &database,
+            "--fingerprint 0000000000000000",
+            ..arguments
+        );
         Ok(run_with_input(&mut command, b"")?.out)
     };
     assert_eq!(ask(&["--scope", "zh"])?, "2\t-\tc\n");
@@ -237,27 +208,19 @@ fn query_can_be_limited_to_scopes_and_times() -> TestResult {
 fn query_without_a_match_answers_no() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
-    let ran = run!("query", &database, "--fingerprint", "00000000ffff0000").expect(1);
+    let ran = run!("query", &database, "--fingerprint 00000000ffff0000").expect(1);
     assert_eq!(ran.out, "");
-    run!("query", &database, "--key", "nobody")
+    run!("query", &database, "--key nobody")
         .expect(1)
         .says("nobody: no such key");
-    run!("query", &database, "--text", TEXT)
-        .expect(2)
-        .says("scheme external");
-    run!("query", &database, "--fingerprint", "xyz")
-        .expect(2)
-        .says("16 hexadecimal digits");
-    run!("query", &database).expect(2).says("required");
-    run!("query", &database, "--key", "a", "--text", TEXT)
-        .expect(2)
-        .says("cannot be used with");
-    run!("query", &database, "--key", "a", "--max-distance", "65")
-        .expect(2)
-        .says("65 is not a number of bits from 0 to 64");
-    run!("query", &database, "--key", "a", "--max-distance", "-1")
-        .expect(2)
-        .says("-1 is not a number of bits from 0 to 64");
+    run!("query", &database, "--text", TEXT).refused("scheme external");
+    run!("query", &database, "--fingerprint xyz").refused("16 hexadecimal digits");
+    run!("query", &database).refused("required");
+    run!("query", &database, "--key a --text", TEXT).refused("cannot be used with");
+    run!("query", &database, "--key a --max-distance 65")
+        .refused("65 is not a number of bits from 0 to 64");
+    run!("query", &database, "--key a --max-distance -1")
+        .refused("-1 is not a number of bits from 0 to 64");
     Ok(())
 }
 
@@ -266,19 +229,17 @@ fn query_asks_with_texts_files_and_whole_inputs() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.path("text.simdb");
     let input = folder.file("in.tsv", format!("a\t{TEXT}\n"))?;
-    run!("ingest", &database, &input).expect(0);
+    done!("ingest", &database, &input);
     assert_eq!(
-        run!("query", &database, "--text", TEXT.to_uppercase())
-            .expect(0)
-            .out,
+        done!("query", &database, "--text", TEXT.to_uppercase()).out,
         "0\t1.00\ta\n"
     );
-    run!("query", &database, "--text", "too short")
+    run!("query", &database, "--text", ..["too short"])
         .expect(1)
         .says("too short to judge");
     let page = folder.file("page.html", format!("<title>t</title><p>{TEXT}"))?;
     assert_eq!(
-        run!("query", &database, "--file", page).expect(0).out,
+        done!("query", &database, "--file", page).out,
         "0\t1.00\ta\n"
     );
     // Once the last of several answered for all.
@@ -289,19 +250,15 @@ fn query_asks_with_texts_files_and_whole_inputs() -> TestResult {
     }
     for verb in ["query", "explain"] {
         run!(verb, &database, "--file", folder.path("two"))
-            .expect(2)
-            .says("it holds several documents; `--input`");
+            .refused("it holds several documents; `--input`");
     }
     let two = folder.path("two");
-    run!("query", &database, "--file", &two, "--glob=a*").expect(0);
+    done!("query", &database, "--file", &two, "--glob=a*");
     // What is said of records says nothing of a text. It was passed over, and the answer was that of another text.
     for option in ["--input-format=jsonl", "--key-field=id", "--text-field=a"] {
-        run!("query", &database, "--file", &two, option)
-            .expect(2)
-            .says("is for the records of `--input`");
+        run!("query", &database, "--file", &two, option).refused("is for the records of `--input`");
     }
-    let mut command = simdb();
-    command.arg("query").arg(&database).args(["--file", "-"]);
+    let mut command = program!("query", &database, "--file -");
     assert_eq!(
         run_with_input(&mut command, TEXT.as_bytes())?.expect(0).out,
         "0\t1.00\ta\n"
@@ -311,8 +268,7 @@ fn query_asks_with_texts_files_and_whole_inputs() -> TestResult {
     let asked = format!("q1\t{other}\nq2\t{TEXT}\nq3\tshort\nbad line\n");
     let asked = folder.file("asked.tsv", asked)?;
     let ran = run!("query", &database, "--input", &asked)
-        .expect(2)
-        .says("asked.tsv, line 4: the line has no tab");
+        .refused("asked.tsv, line 4: the line has no tab");
     let lines: Vec<&str> = ran.out.lines().collect();
     assert_eq!(
         lines[..3],
@@ -360,12 +316,12 @@ fn query_asks_with_texts_files_and_whole_inputs() -> TestResult {
 fn get_prints_every_part_of_a_document() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
-    let document = run!("get", &database, "a", "--json").expect(0).object()?;
+    let document = done!("get", &database, "a --json").object()?;
     let expected = json!({
         "key": "a", "fingerprint": "0000000000000000", "seen": 100, "rank": [5], "scope": "en", "payload": "p"
     });
     assert_eq!(document, expected);
-    let text = run!("get", &database, "a").expect(0).out;
+    let text = done!("get", &database, "a").out;
     assert_eq!(
         text,
         "key\ta\nfingerprint\t0000000000000000\nseen\t100\nrank\t[5]\nscope\ten\npayload\tp\n"
@@ -378,11 +334,11 @@ fn get_prints_every_part_of_a_document() -> TestResult {
 fn delete_names_the_keys_that_were_not_there() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
-    let ran = run!("delete", &database, "a", "nobody", "b")
+    let ran = run!("delete", &database, "a nobody b")
         .expect(1)
         .says("nobody: no such key");
     assert_eq!(ran.out, "deleted a\ndeleted b\n");
-    let ran = run!("delete", &database, "c", "c", "--json").expect(1);
+    let ran = run!("delete", &database, "c c --json").expect(1);
     assert_eq!(
         ran.json()?,
         [
@@ -390,15 +346,13 @@ fn delete_names_the_keys_that_were_not_there() -> TestResult {
             json!({"key": "c", "deleted": false})
         ]
     );
-    run!("delete", &database, "d").expect(0);
-    run!("delete", &database, "")
-        .expect(2)
-        .says("the key is empty");
+    done!("delete", &database, "d");
+    run!("delete", &database, "").refused("the key is empty");
     assert_eq!(
-        run!("stats", &database, "--json").expect(0).object()?["documents"],
+        done!("stats", &database, "--json").object()?["documents"],
         1
     );
-    run!("check", &database).expect(0);
+    done!("check", &database);
     Ok(())
 }
 
@@ -406,7 +360,7 @@ fn delete_names_the_keys_that_were_not_there() -> TestResult {
 fn stats_and_check_say_what_the_file_holds() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
-    let stats = run!("stats", &database, "--json").expect(0).object()?;
+    let stats = done!("stats", &database, "--json").object()?;
     let expected = [
         ("documents", json!(5)),
         ("too_short", json!(0)),
@@ -431,20 +385,18 @@ fn stats_and_check_say_what_the_file_holds() -> TestResult {
             .is_some_and(|bytes| bytes > 0)
     );
     assert!(
-        run!("stats", &database)
-            .expect(0)
+        done!("stats", &database)
             .out
             .starts_with("documents         5\n")
     );
-    let check = run!("check", &database, "--json").expect(0).object()?;
+    let check = done!("check", &database, "--json").object()?;
     assert_eq!(check["pages_verified"], true);
     assert_eq!(
         (&check["sound"], &check["documents"], &check["fingerprints"]),
         (&json!(true), &json!(5), &json!(5))
     );
     assert!(
-        run!("check", &database)
-            .expect(0)
+        done!("check", &database)
             .out
             .ends_with("sound; 5 documents, 5 fingerprints\n")
     );
@@ -461,12 +413,10 @@ fn check_answers_no_where_there_is_damage() -> TestResult {
         .pop_last()?;
     txn.commit()?;
     drop(engine);
-    let ran = run!("check", &database).expect(1);
-    assert!(
-        ran.out.contains("table documents") && ran.out.contains("damaged; "),
-        "{}",
-        ran.out
-    );
+    run!("check", &database)
+        .expect(1)
+        .prints("table documents")
+        .prints("damaged; ");
     let report = run!("check", &database, "--json").expect(1).object()?;
     assert_eq!(report["sound"], json!(false));
     Ok(())
@@ -476,24 +426,16 @@ fn check_answers_no_where_there_is_damage() -> TestResult {
 fn create_makes_an_empty_database_once() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let ran = run!(
-        "create",
-        &path,
-        "--max-distance",
-        "2",
-        "--scheme",
-        "external"
-    )
-    .expect(0);
+    let ran = done!("create", &path, "--max-distance 2 --scheme external");
     assert!(
         ran.out
             .ends_with("scheme external, plan 3x21, max distance 2\n"),
         "{}",
         ran.out
     );
-    run!("create", &path).expect(2).says("already exists");
-    run!("create", folder.path("far.simdb"), "--max-distance", "7").expect(0);
-    run!("create", folder.path("e.simdb"), "--max-distance", "65").expect(2);
+    run!("create", &path).refused("already exists");
+    done!("create", folder.path("far.simdb"), "--max-distance 7");
+    run!("create", folder.path("e.simdb"), "--max-distance 65").expect(2);
     Ok(())
 }
 
@@ -506,31 +448,21 @@ fn fingerprint_and_distance_print_what_ingest_would_store() -> TestResult {
     assert_eq!((digits.len(), name), (16, "-"));
     let text = folder.file("a.txt", TEXT)?;
     let short = folder.file("b.txt", "short")?;
-    let ran = run!("fingerprint", &text, &short, "--json")
-        .expect(0)
-        .json()?;
+    let ran = done!("fingerprint", &text, &short, "--json").json()?;
     assert_eq!(
         (&ran[0]["fingerprint"], &ran[1]["too_short"]),
         (&json!(digits), &json!(true))
     );
-    run!("ingest", folder.path("d.simdb"), &text).expect(0);
-    let stored = run!("get", folder.path("d.simdb"), &text, "--json")
-        .expect(0)
-        .object()?;
+    done!("ingest", folder.path("d.simdb"), &text);
+    let stored = done!("get", folder.path("d.simdb"), &text, "--json").object()?;
     assert_eq!(stored["fingerprint"], digits);
-    assert_eq!(run!("distance", digits, digits).expect(0).out, "0\n");
+    assert_eq!(done!("distance", digits, digits).out, "0\n");
     assert_eq!(
-        run!("distance", "00000000000000f0", "0000000000000001", "--json")
-            .expect(0)
-            .out,
+        done!("distance 00000000000000f0 0000000000000001 --json").out,
         "{\"distance\":5}\n"
     );
-    run!("distance", "12", "0000000000000001")
-        .expect(2)
-        .says("16 hexadecimal digits");
-    run!("fingerprint", "--scheme", "external")
-        .expect(2)
-        .says("scheme external");
+    run!("distance 12 0000000000000001").refused("16 hexadecimal digits");
+    run!("fingerprint --scheme external").refused("scheme external");
     Ok(())
 }
 
@@ -541,34 +473,21 @@ fn files_that_cannot_be_opened_are_named_with_exit_code_2() -> TestResult {
     let text = folder.file("text.simdb", "this is no database\n".repeat(500))?;
     let empty = folder.file("empty.simdb", "")?;
     for command in ["stats", "check"] {
-        run!(command, &missing)
-            .expect(2)
-            .says("missing.simdb: no such database");
-        run!(command, &text)
-            .expect(2)
-            .says("text.simdb: not a simdb database");
-        run!(command, &empty)
-            .expect(2)
-            .says("empty.simdb: not a simdb database");
-        run!(command, folder.path(""))
-            .expect(2)
-            .says("it is a directory");
+        run!(command, &missing).refused("missing.simdb: no such database");
+        run!(command, &text).refused("text.simdb: not a simdb database");
+        run!(command, &empty).refused("empty.simdb: not a simdb database");
+        run!(command, folder.path("")).refused("it is a directory");
     }
     let input = folder.file("in.tsv", format!("a\t{TEXT}\n"))?;
-    run!("ingest", &text, &input)
-        .expect(2)
-        .says("not a simdb database");
+    run!("ingest", &text, &input).refused("not a simdb database");
     assert_eq!(std::fs::read(&text)?, b"this is no database\n".repeat(500));
     run!("ingest", folder.path("no/folder/d.simdb"), &input)
-        .expect(2)
-        .says("no/folder: ")
+        .refused("no/folder: ")
         .says("no such directory");
-    run!("delete", &missing, "k")
-        .expect(2)
-        .says("no such database");
+    run!("delete", &missing, "k").refused("no such database");
     run!("nonesuch").expect(2);
-    run!("--version").expect(0);
-    run!("--help").expect(0);
+    done!("--version");
+    done!("--help");
     Ok(())
 }
 
@@ -578,20 +497,14 @@ fn a_file_in_use_is_busy_and_readers_share_it() -> TestResult {
     let path = small(&folder)?;
     let writer = simdb::Database::open(&path, &simdb::OpenOptions::new())?;
     for command in ["stats", "check"] {
-        run!(command, &path)
-            .expect(2)
-            .says("in use by another process");
+        run!(command, &path).refused("in use by another process");
     }
-    run!("delete", &path, "a")
-        .expect(2)
-        .says("in use by another process");
+    run!("delete", &path, "a").refused("in use by another process");
     drop(writer);
     let reader = simdb::Database::open(&path, &simdb::OpenOptions::new().read_only(true))?;
-    run!("stats", &path).expect(0);
-    run!("query", &path, "--key", "a").expect(0);
-    run!("delete", &path, "a")
-        .expect(2)
-        .says("in use by another process");
+    done!("stats", &path);
+    done!("query", &path, "--key a");
+    run!("delete", &path, "a").refused("in use by another process");
     drop(reader);
     Ok(())
 }
@@ -619,9 +532,7 @@ fn messages_that_nobody_reads_do_not_stop_the_work() -> TestResult {
         "{out}"
     );
     for name in ["d.simdb", "e.simdb"] {
-        let stats = run!("stats", folder.path(name), "--json")
-            .expect(0)
-            .object()?;
+        let stats = done!("stats", folder.path(name), "--json").object()?;
         assert_eq!(stats["documents"], 20_000);
     }
     Ok(())
@@ -635,7 +546,7 @@ fn a_full_standard_output_is_told_as_such() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full")?;
-    let ran = simdb().arg("stats").arg(&database).stdout(full).output()?;
+    let ran = program!("stats", &database).stdout(full).output()?;
     assert_eq!(ran.status.code(), Some(2));
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert!(
@@ -665,9 +576,7 @@ fn a_reader_that_goes_away_is_no_failure() -> TestResult {
     assert_eq!(String::from_utf8_lossy(&status.stderr), "");
     assert_eq!(std::fs::read_to_string(folder.path("ingest"))?, "0\n");
     assert_eq!(std::fs::read_to_string(folder.path("query"))?, "0\n");
-    let stats = run!("stats", folder.path("d.simdb"), "--json")
-        .expect(0)
-        .object()?;
+    let stats = done!("stats", folder.path("d.simdb"), "--json").object()?;
     assert_eq!(stats["documents"], 20_000, "ingestion itself goes on");
     drop(input);
     Ok(())
@@ -698,9 +607,8 @@ fn options_of_reading_are_refused_where_nothing_is_read() -> TestResult {
         "--max-record 1k",
     ];
     let refused = |command: &str, option: &str| -> std::io::Result<Ran> {
-        let mut program = simdb();
+        let mut program = program!(..command.split(' '), ..option.split(' '));
         program.current_dir(folder.path(""));
-        program.args(command.split(' ')).args(option.split(' '));
         Ok(Ran::from(program.output()?).expect(2))
     };
     for command in commands {

@@ -9,7 +9,7 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, assert_sound, document, external, insert_all, run, scattered,
+    Folder, TestResult, assert_sound, document, done, external, insert_all, run, scattered,
 };
 
 /// The keys of the documents of a cluster with their distances, and that of its survivor.
@@ -299,7 +299,7 @@ fn similar_documents_only_are_put_together_if_the_database_asks_for_that() -> Te
         text("end")
     );
     let input = folder.file("in.tsv", lines)?;
-    run!("ingest", &path, &input, "--max-distance", "40").expect(0);
+    done!("ingest", &path, &input, "--max-distance 40");
     // At distance 40 all are near, but only three are similar.
     let database = Database::open(&path, &OpenOptions::new())?;
     let (found, _) = clusters(&database.snapshot()?, &Clustering::new())?;
@@ -441,25 +441,18 @@ fn the_commands_print_clusters_and_what_they_delete() -> TestResult {
         all.map(|(key, bits, rank)| document(key, bits).with_rank([rank])),
     )?;
     drop(database);
-    let ran = run!("clusters", &path, "--max-distance", "1").expect(0);
+    let ran = done!("clusters", &path, "--max-distance 1");
     assert_eq!(ran.out, "1\ta\tb\t1\n1\tb\tb\t0\n1\tc\tb\t1\n1\td\tb\t1\n");
     ran.says("1 cluster with 4 documents, 3 duplicates among them")
         .says("greatest distance in a cluster is 2");
-    let ran = run!(
+    let ran = done!(
         "clusters",
         &path,
-        "--max-distance",
-        "1",
-        "--survivor",
-        "shortest-key,latest",
-        "--summary"
-    )
-    .expect(0);
+        "--max-distance 1 --survivor shortest-key,latest --summary"
+    );
     assert_eq!(ran.out, "1\ta\t3\t1\n");
     ran.says("would join them to").says("4 documents");
-    let objects = run!("clusters", &path, "--connected", "--json")
-        .expect(0)
-        .json()?;
+    let objects = done!("clusters", &path, "--connected --json").json()?;
     assert_eq!(objects.len(), 4);
     assert!(
         objects
@@ -467,24 +460,12 @@ fn the_commands_print_clusters_and_what_they_delete() -> TestResult {
             .all(|it| it["survivor"] == "b" && it["cluster"] == 1)
     );
     // To delete says what it would delete, and then does it.
-    let would = run!(
-        "delete",
-        &path,
-        "--duplicates",
-        "--max-distance",
-        "1",
-        "--dry-run"
-    )
-    .expect(0);
+    let would = done!("delete", &path, "--duplicates --max-distance 1 --dry-run");
     assert_eq!(would.out.lines().count(), 3);
     would.says("would delete 3 documents");
-    run!("delete", &path, "--max-distance", "1", "a")
-        .expect(2)
-        .says("--duplicates");
-    run!("delete", &path, "--duplicates", "a")
-        .expect(2)
-        .says("cannot be used with");
-    let ran = run!("delete", &path, "--duplicates", "--max-distance", "1").expect(0);
+    run!("delete", &path, "--max-distance 1 a").refused("--duplicates");
+    run!("delete", &path, "--duplicates a").refused("cannot be used with");
+    let ran = done!("delete", &path, "--duplicates --max-distance 1");
     assert!(
         ran.out
             .starts_with("deleted a, which is near b (distance 1)\n"),
@@ -492,19 +473,14 @@ fn the_commands_print_clusters_and_what_they_delete() -> TestResult {
         ran.out
     );
     ran.says("deleted 3 documents");
-    assert_eq!(
-        run!("stats", &path, "--json").expect(0).object()?["documents"],
-        2
-    );
-    let nothing = run!("delete", &path, "--duplicates").expect(0);
+    assert_eq!(done!("stats", &path, "--json").object()?["documents"], 2);
+    let nothing = done!("delete", &path, "--duplicates");
     assert_eq!(nothing.out, "");
-    run!("check", &path).expect(0);
+    done!("check", &path);
     // Also of a file that another process has open, but not of one that may only be read.
     let held = Database::open(&path, &OpenOptions::new().serve(true))?;
     insert_all(&held, [document("again", u64::MAX)])?;
-    let objects = run!("delete", &path, "--duplicates", "--json")
-        .expect(0)
-        .json()?;
+    let objects = done!("delete", &path, "--duplicates --json").json()?;
     assert_eq!(
         (&objects[0]["key"], &objects[0]["survivor"]),
         (&"again".into(), &"far".into())

@@ -10,8 +10,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, assert_sound, document, external, go_on, going_on, insert_all, listed,
-    numbered, run, simdb, spread, tiny,
+    Folder, TestResult, assert_sound, document, done, external, go_on, going_on, insert_all,
+    listed, numbered, program, run, spread, tiny,
 };
 
 /// Every third has a scope.
@@ -230,39 +230,23 @@ fn compact_and_backup_print_sizes_and_overwrite_nothing() -> TestResult {
     let database = folder.database("d.simdb")?;
     half_deleted(&database, 1_000)?;
     drop(database);
-    let compacted = run!("compact", folder.path("d.simdb"), "--json")
-        .expect(0)
-        .object()?;
+    let compacted = done!("compact", folder.path("d.simdb"), "--json").object()?;
     assert!(compacted["allocated_bytes"].as_u64() <= compacted["allocated_bytes_before"].as_u64());
-    let compacted = run!(
-        "compact",
-        folder.path("d.simdb"),
-        "--plan",
-        "6x21",
-        "--json"
-    )
-    .expect(0)
-    .object()?;
+    let compacted = done!("compact", folder.path("d.simdb"), "--plan 6x21 --json").object()?;
     assert_eq!(compacted["plan"], "6x21");
-    run!("compact", folder.path("d.simdb"), "--plan", "6x20")
-        .expect(2)
-        .says("no plan is called \"6x20\"");
-    let backup = run!(
+    run!("compact", folder.path("d.simdb"), "--plan 6x20").refused("no plan is called \"6x20\"");
+    let backup = done!(
         "backup",
         folder.path("d.simdb"),
         folder.path("b.simdb"),
         "--json"
     )
-    .expect(0)
     .object()?;
     assert_eq!(backup["documents"], 500);
-    run!("check", folder.path("b.simdb")).expect(0);
-    run!("backup", folder.path("d.simdb"), folder.path("b.simdb"))
-        .expect(0)
+    done!("check", folder.path("b.simdb"));
+    done!("backup", folder.path("d.simdb"), folder.path("b.simdb"))
         .says("already there and complete");
-    run!("compact", folder.path("none.simdb"))
-        .expect(2)
-        .says("no such database");
+    run!("compact", folder.path("none.simdb")).refused("no such database");
     Ok(())
 }
 
@@ -274,9 +258,7 @@ fn a_killed_compaction_leaves_the_old_file_or_the_new_one() -> TestResult {
     let documents = all(&database)?;
     drop(database);
     for round in 0..12 {
-        let mut child = simdb()
-            .arg("compact")
-            .arg(folder.path("d.simdb"))
+        let mut child = program!("compact", folder.path("d.simdb"))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
@@ -324,18 +306,16 @@ fn a_dump_loads_as_the_same_documents() -> TestResult {
     insert_all(&database, [Document::new("bare", None).with_seen(0)])?;
     let documents = all(&database)?;
     drop(database);
-    let dumped = run!("dump", folder.path("d.simdb")).expect(0);
+    let dumped = done!("dump", folder.path("d.simdb"));
     assert_eq!(dumped.json()?[0]["scheme"], "minwise-1");
     folder.file("dump.jsonl", &dumped.out)?;
     // There is a least memory. With less, nearly each row of a set was a file of its own.
-    run!(
+    done!(
         "load",
         folder.path("l.simdb"),
         folder.path("dump.jsonl"),
-        "--memory",
-        "1"
-    )
-    .expect(0);
+        "--memory 1"
+    );
     let loaded = Database::open(folder.path("l.simdb"), &OpenOptions::new())?;
     assert_eq!((loaded.max_distance(), all(&loaded)?), (2, documents));
     assert_eq!(
@@ -345,11 +325,10 @@ fn a_dump_loads_as_the_same_documents() -> TestResult {
     assert_sound(&loaded)?;
     drop(loaded);
     assert_eq!(
-        run!("dump", folder.path("l.simdb")).expect(0).json()?[1..],
+        done!("dump", folder.path("l.simdb")).json()?[1..],
         dumped.json()?[1..]
     );
-    run!("load", folder.path("l.simdb"), folder.path("dump.jsonl"))
-        .expect(0)
+    done!("load", folder.path("l.simdb"), folder.path("dump.jsonl"))
         .says("already there and complete");
     Ok(())
 }
@@ -429,14 +408,11 @@ fn a_bad_dump_is_refused_with_its_line_and_leaves_nothing() -> TestResult {
     ] {
         let input = folder.file("dump.jsonl", input)?;
         run!("load", folder.path("l.simdb"), input)
-            .expect(2)
-            .says(&format!("line {line}: "))
+            .refused(&format!("line {line}: "))
             .says(reason);
     }
     let input = folder.file("dump.jsonl", format!("{header}\n{document}\n{document}\n"))?;
-    run!("load", folder.path("l.simdb"), input)
-        .expect(2)
-        .says("two documents have the key \"a\"");
+    run!("load", folder.path("l.simdb"), input).refused("two documents have the key \"a\"");
     assert_eq!(
         fs::read_dir(folder.path("."))?.count(),
         1,

@@ -11,12 +11,12 @@ use serde_json::json;
 use simdb::{Database, Document, Error, ErrorKind, Fingerprint, Near, OnMatch, Policy};
 
 use crate::support::random::{Random, seed_or};
-use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run, spread};
+use crate::support::{Folder, TestResult, assert_sound, document, done, insert_all, run, spread};
 
 /// The repeats of each document that is stored, by its key.
-fn counts(path: &Path) -> Result<BTreeMap<String, u64>, Box<dyn std::error::Error>> {
+fn counts(path: &Path) -> TestResult<BTreeMap<String, u64>> {
     let mut counts = BTreeMap::new();
-    for line in run!("dump", path).expect(0).json()?.iter().skip(1) {
+    for line in done!("dump", path).json()?.iter().skip(1) {
         let key = line["key"].as_str().ok_or("a key")?.to_owned();
         counts.insert(key, line["repeats"].as_u64().unwrap_or(0));
     }
@@ -50,7 +50,7 @@ fn what_was_seen_again_stays_so_when_it_is_read_once_more() -> TestResult {
     let path = folder.path("d.simdb");
     skip(&path, &first, &["--touch"])?;
     skip(&path, &second, &["--touch"])?;
-    let seen = || -> Result<i64, Box<dyn std::error::Error>> {
+    let seen = || -> TestResult<i64> {
         let found = Database::open(&path, &Default::default())?
             .snapshot()?
             .get(b"a")?;
@@ -274,45 +274,32 @@ fn the_program_counts_and_keeps_and_tells() -> TestResult {
     assert_eq!(found["other"], 0);
 
     let most = if found["k0"] > 0 { "k0" } else { "k1" };
-    let told = run!("get", &path, most).expect(0).out;
-    assert!(told.contains("\nrepeats\t"), "{told}");
+    done!("get", &path, most).prints("\nrepeats\t");
     assert!(
         !run!("get", &path, "other")
             .expect(0)
             .out
             .contains("repeats")
     );
-    let asked = run!("query", &path, "--key", most, "--json")
-        .expect(0)
-        .object()?;
+    let asked = done!("query", &path, "--key", most, "--json").object()?;
     let matches = asked["matches"].as_array().ok_or("matches")?;
     assert!(
         matches.iter().any(|found| found["repeats"].is_u64()),
         "{asked}"
     );
 
-    let dump = run!("dump", &path).expect(0).out;
+    let dump = done!("dump", &path).out;
     assert!(dump.starts_with("{\"simdb_dump\":3,") || dump.contains("\"simdb_dump\":3"));
     let dumped = folder.file("dump.jsonl", &dump)?;
-    run!("load", folder.path("loaded.simdb"), &dumped).expect(0);
-    assert_eq!(
-        run!("dump", folder.path("loaded.simdb")).expect(0).out,
-        dump
-    );
-    run!("compact", &path).expect(0);
-    run!("backup", &path, folder.path("copy.simdb")).expect(0);
+    done!("load", folder.path("loaded.simdb"), &dumped);
+    assert_eq!(done!("dump", folder.path("loaded.simdb")).out, dump);
+    done!("compact", &path);
+    done!("backup", &path, folder.path("copy.simdb"));
     assert_eq!(counts(&folder.path("copy.simdb"))?, found);
     // Documents of a dump are records too.
     let records: String = dump.lines().skip(1).map(|it| format!("{it}\n")).collect();
     let records = folder.file("records.jsonl", records)?;
-    run!(
-        "ingest",
-        folder.path("again.simdb"),
-        &records,
-        "--sketch",
-        "0"
-    )
-    .expect(0);
+    done!("ingest", folder.path("again.simdb"), &records, "--sketch 0");
     assert_eq!(counts(&folder.path("again.simdb"))?, found);
 
     // Where every document is stored, nothing would be counted or kept.
@@ -322,16 +309,7 @@ fn the_program_counts_and_keeps_and_tells() -> TestResult {
         let refused = crate::support::Ran::from(command.output()?).expect(2);
         refused.says(&format!("{} is for", option[0]));
     }
-    run!(
-        "ingest",
-        &path,
-        &input,
-        "--on-duplicate",
-        "skip",
-        "--keep",
-        "0"
-    )
-    .expect(2);
+    run!("ingest", &path, &input, "--on-duplicate skip --keep 0").expect(2);
     Ok(())
 }
 
@@ -345,13 +323,12 @@ fn an_older_dump_is_loaded_and_a_later_one_is_refused() -> TestResult {
         format!("{header}\n{}", line("a", 7))
     };
     let older = folder.file("2.jsonl", dump(2))?;
-    run!("load", folder.path("2.simdb"), &older).expect(0);
+    done!("load", folder.path("2.simdb"), &older);
     assert_eq!(counts(&folder.path("2.simdb"))?, counted([("a", 0)]));
     for other in [1, 4] {
         let input = folder.file("other.jsonl", dump(other))?;
         run!("load", folder.path("other.simdb"), &input)
-            .expect(2)
-            .says(&format!("a dump of version {other}"));
+            .refused(&format!("a dump of version {other}"));
     }
     Ok(())
 }
@@ -502,7 +479,7 @@ fn reading_again_leaves_all_counts_as_they_are() -> TestResult {
                 assert!(others <= most, "{what}");
                 assert!(again.len().abs_diff(first.len()) <= most, "{what}");
                 if keep == "1" {
-                    let pairs = run!("pairs", &path, "--max-distance", "3").expect(0);
+                    let pairs = done!("pairs", &path, "--max-distance 3");
                     assert!(pairs.out.is_empty(), "{what}");
                 }
             }
@@ -603,7 +580,7 @@ fn a_sentence_that_stays_keeps_its_count() -> TestResult {
 #[test]
 fn counts_of_zero_take_hardly_any_room() -> TestResult {
     let folder = Folder::new()?;
-    let bytes = |name: &str, repeats: u64| -> Result<u64, Box<dyn std::error::Error>> {
+    let bytes = |name: &str, repeats: u64| -> TestResult<u64> {
         let database = folder.database(name)?;
         let documents = (0..20_000).map(|i| document(format!("key {i}"), spread(i)));
         insert_all(&database, documents.map(|it| it.with_repeats(repeats)))?;

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use simdb::{CreateOptions, Database, Error, Scheme, SketchSize};
 
-use crate::support::{Folder, TestResult, bundled, external, run};
+use crate::support::{Folder, TestResult, bundled, done, external, run};
 
 #[test]
 fn what_is_set_and_stored_otherwise_is_refused_by_name() -> TestResult {
@@ -82,40 +82,20 @@ fn the_program_refuses_what_the_database_has_otherwise() -> TestResult {
         folder.path("d.simdb"),
         folder.file("in.tsv", "a\tone two three four five six seven eight")?,
     );
-    run!("ingest", &path, &input).expect(0);
-    run!("ingest", &path, &input, "--sketch", "32")
-        .expect(2)
-        .says("sketch size 16, and 32 is asked for");
-    run!("ingest", &path, &input, "--sketch", "0")
-        .expect(2)
-        .says("sketch size 16, and 0 is asked for");
-    run!("ingest", &path, &input, "--scheme", "simhash-1")
-        .expect(2)
-        .says("scheme minwise-1, not simhash-1");
-    run!(
-        "ingest",
-        &path,
-        &input,
-        "--scheme",
-        "minwise-1",
-        "--sketch",
-        "16"
-    )
-    .expect(0);
+    done!("ingest", &path, &input);
+    run!("ingest", &path, &input, "--sketch 32").refused("sketch size 16, and 32 is asked for");
+    run!("ingest", &path, &input, "--sketch 0").refused("sketch size 16, and 0 is asked for");
+    run!("ingest", &path, &input, "--scheme simhash-1").refused("scheme minwise-1, not simhash-1");
+    done!("ingest", &path, &input, "--scheme minwise-1 --sketch 16");
     // These are of the question, and are heeded.
-    run!(
+    done!(
         "ingest",
         &path,
         &input,
-        "--max-distance",
-        "3",
-        "--min-similarity",
-        "0.5",
-        "--again"
-    )
-    .expect(0);
+        "--max-distance 3 --min-similarity 0.5 --again"
+    );
 
-    let clean = |more: [&str; 2]| -> Result<_, Box<dyn std::error::Error>> {
+    let clean = |more: [&str; 2]| -> TestResult<_> {
         Ok(run!(
             "dedup",
             &input,
@@ -128,12 +108,8 @@ fn the_program_refuses_what_the_database_has_otherwise() -> TestResult {
             more[1]
         ))
     };
-    clean(["--sketch", "32"])?
-        .expect(2)
-        .says("sketch size 16, and 32 is asked for");
-    clean(["--scheme", "simhash-1"])?
-        .expect(2)
-        .says("scheme minwise-1, not simhash-1");
+    clean(["--sketch", "32"])?.refused("sketch size 16, and 32 is asked for");
+    clean(["--scheme", "simhash-1"])?.refused("scheme minwise-1, not simhash-1");
     clean(["--sketch", "16"])?.expect(0);
     Ok(())
 }
@@ -144,9 +120,7 @@ fn touching_is_refused_where_nothing_is_skipped() -> TestResult {
     let folder = Folder::new()?;
     let input = bundled("pg-docs-html/docs.jsonl.gz");
     let path = folder.path("d.simdb");
-    run!("ingest", &path, &input, "--touch")
-        .expect(2)
-        .says("--on-duplicate skip");
+    run!("ingest", &path, &input, "--touch").refused("--on-duplicate skip");
     assert!(!path.exists());
     Ok(())
 }

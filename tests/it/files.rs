@@ -10,10 +10,8 @@ use simdb::{CreateOptions, Database, Error, Fingerprint, OpenOptions, Query};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::support::{
-    Folder, TestResult, assert_sound, bundled, document, gunzip, insert_all, run,
+    Folder, Ran, TestResult, assert_sound, bundled, document, gunzip, insert_all, program, run,
 };
-#[cfg(unix)]
-use crate::support::{Ran, simdb};
 
 fn open(path: &Path) -> simdb::Result<Database> {
     Database::open(path, &OpenOptions::new())
@@ -42,16 +40,14 @@ fn no_file_is_called_as_standard_output_is() -> TestResult {
         &["eval", "in.jsonl", "--plot", "-"],
     ];
     for arguments in refused {
-        let mut command = simdb();
-        command.current_dir(folder.path(".")).args(arguments);
+        let mut command = program!(..arguments);
+        command.current_dir(folder.path("."));
         let ran = Ran::from(command.output()?).expect(2);
         ran.says("a file is wanted here: name one, or say `./-`");
         assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "{arguments:?}");
     }
-    let mut named = simdb();
-    named
-        .current_dir(folder.path("."))
-        .args(["backup", "d.simdb", "./-"]);
+    let mut named = program!("backup d.simdb ./-");
+    named.current_dir(folder.path("."));
     Ran::from(named.output()?).expect(0);
     assert!(folder.path("-").exists());
     Ok(())
@@ -103,10 +99,8 @@ fn a_link_that_leads_nowhere_is_told_with_what_is_missing() -> TestResult {
             link.as_os_str(),
         ],
     ] {
-        let ran = simdb().args(command).output()?;
-        Ran::from(ran)
-            .expect(2)
-            .says("gone.simdb, where nothing is");
+        let ran = program!(..command).output()?;
+        Ran::from(ran).refused("gone.simdb, where nothing is");
     }
     let opened = Database::open_or_create(&link, &CreateOptions::new());
     assert!(matches!(opened, Err(Error::Io { .. })), "{opened:?}");
@@ -224,9 +218,7 @@ fn files_of_earlier_versions_are_refused_by_name() -> TestResult {
         let refused = open(&path);
         let is_right = matches!(refused, Err(Error::FormatVersion { found, supported: 8, .. }) if found == version);
         assert!(is_right, "{refused:?}");
-        run!("stats", &path)
-            .expect(2)
-            .says(&format!("format version {version}"));
+        run!("stats", &path).refused(&format!("format version {version}"));
     }
     Ok(())
 }

@@ -10,20 +10,17 @@ use std::time::{Duration, Instant};
 
 use simdb::{Database, OpenOptions};
 
-use crate::support::{Folder, TestResult, assert_sound, insert_all, numbered, run, simdb};
+use crate::support::{Folder, TestResult, assert_sound, done, insert_all, numbered, program};
 
 const DOCUMENTS: u64 = 40_000;
 
 /// A folder with the database `d.simdb` and what it prints as a dump, `dump.jsonl`.
-fn folder() -> Result<Folder, Box<dyn std::error::Error>> {
+fn folder() -> TestResult<Folder> {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
     insert_all(&database, (0..DOCUMENTS).map(numbered))?;
     drop(database);
-    folder.file(
-        "dump.jsonl",
-        run!("dump", folder.path("d.simdb")).expect(0).out,
-    )?;
+    folder.file("dump.jsonl", done!("dump", folder.path("d.simdb")).out)?;
     Ok(folder)
 }
 
@@ -35,12 +32,12 @@ const COMMANDS: [[&str; 3]; 3] = [
 ];
 
 fn command(folder: &Folder, arguments: &[&str]) -> Command {
-    let mut command = simdb();
+    let mut command = program!(..arguments);
     command
-        .args(arguments)
         .current_dir(folder.path("."))
-        .stdin(Stdio::null());
-    command.stdout(Stdio::null()).stderr(Stdio::null());
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command
 }
 

@@ -2,7 +2,7 @@
 
 use simdb::{Cache, CreateOptions, Database, Fingerprint, OpenOptions, Query};
 
-use crate::support::{Folder, TestResult, assert_sound, document, external, insert_all, run};
+use crate::support::{Folder, TestResult, assert_sound, document, done, external, insert_all, run};
 
 /// The memory for a cache as large as possible was allocated at once, after a sum that was too large for
 /// its type. With as many recent documents as possible, a merge was always due, and commits did not end.
@@ -76,17 +76,16 @@ fn create_takes_every_distance_and_size() -> TestResult {
     let folder = Folder::new()?;
     for (distance, expect) in [("32", "1000000"), ("64", "1099511627776")] {
         let path = folder.path(&format!("{distance}.simdb"));
-        run!(
+        done!(
             "create",
             &path,
             "--max-distance",
             distance,
             "--expect",
             expect
-        )
-        .expect(0);
+        );
     }
-    let plans = run!("plan", "--max-distance", "64").expect(0).out;
+    let plans = done!("plan --max-distance 64").out;
     assert!(
         plans
             .lines()
@@ -103,18 +102,10 @@ fn keys_that_no_document_can_have_are_refused() -> TestResult {
     let folder = Folder::new()?;
     drop(folder.database("d.simdb")?);
     let (database, long) = (folder.path("d.simdb"), "k".repeat(4_097));
-    run!("get", &database, "")
-        .expect(2)
-        .says("the key is empty");
-    run!("get", &database, &long)
-        .expect(2)
-        .says("the key has 4097 bytes");
-    run!("query", &database, "--key", &long)
-        .expect(2)
-        .says("the key has 4097 bytes");
-    run!("delete", &database, &long)
-        .expect(2)
-        .says("the key has 4097 bytes");
+    run!("get", &database, "").refused("the key is empty");
+    run!("get", &database, &long).refused("the key has 4097 bytes");
+    run!("query", &database, "--key", &long).refused("the key has 4097 bytes");
+    run!("delete", &database, &long).refused("the key has 4097 bytes");
     Ok(())
 }
 
@@ -128,14 +119,8 @@ fn a_length_as_large_as_possible_is_told_as_wrong() -> TestResult {
         );
         let input = folder.file("a.warc", record)?;
         let path = folder.path("d.simdb");
-        run!(
-            "ingest",
-            &path,
-            &input,
-            "--max-record",
-            "18446744073709551615"
-        )
-        .says("the WARC record ends too early");
+        run!("ingest", &path, &input, "--max-record 18446744073709551615")
+            .says("the WARC record ends too early");
     }
     Ok(())
 }

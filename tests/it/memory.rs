@@ -3,7 +3,9 @@
 use simdb::inspect::Statistics;
 use simdb::{Cache, Database, OpenOptions, Query};
 
-use crate::support::{Folder, TestResult, document, external, go_on, insert_all, run, spread};
+use crate::support::{
+    Folder, TestResult, document, done, external, go_on, insert_all, run, spread,
+};
 
 const DOCUMENTS: u64 = 30_000;
 
@@ -166,27 +168,23 @@ fn the_command_says_what_it_would_take() -> TestResult {
     let folder = Folder::new()?;
     drop(create(&folder, "d.simdb")?);
     let path = folder.path("d.simdb");
-    let fits = run!("stats", &path).expect(0);
+    let fits = done!("stats", &path);
     assert!(
         fits.err.is_empty() && fits.out.contains("enough: queries need "),
         "{} {}",
         fits.out,
         fits.err
     );
-    let small = run!("stats", &path, "--cache", "100000").expect(0);
+    let small = done!("stats", &path, "--cache 100000");
     let told = "the tables do not fit into the cache of 100.0 kB";
     assert!(small.out.contains(told), "{}", small.out);
-    let object = run!("stats", &path, "--cache", "0%", "--json")
-        .expect(0)
-        .object()?;
+    let object = done!("stats", &path, "--cache 0% --json").object()?;
     assert_eq!(
         (&object["tables_fit"], &object["cache_limit_bytes"]),
         (&false.into(), &0.into())
     );
     for wrong in ["101%", "-1%", "NaN%", "much"] {
-        run!("stats", &path, format!("--cache={wrong}"))
-            .expect(2)
-            .says("a share from 0% to 100%");
+        run!("stats", &path, format!("--cache={wrong}")).refused("a share from 0% to 100%");
     }
     Ok(())
 }

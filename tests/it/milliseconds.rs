@@ -12,7 +12,7 @@ use simdb::{
     UnixSeconds,
 };
 
-use crate::support::{Folder, TestResult, document, insert_all, run};
+use crate::support::{Folder, TestResult, document, done, insert_all, run};
 
 const MILLISECONDS: i64 = 1_700_000_000_000;
 
@@ -151,7 +151,7 @@ fn the_program_names_the_record_and_the_seconds_to_give() -> TestResult {
         record("e", "seen", (-MILLISECONDS).into()),
     ];
     let input = folder.file("in.jsonl", lines.join("\n"))?;
-    let ran = run!("ingest", &database, &input).expect(0);
+    let ran = done!("ingest", &database, &input);
     let ran = ran
         .says("in.jsonl, line 2: the time 1700000000000 ")
         .says("looks like milliseconds");
@@ -162,23 +162,17 @@ fn the_program_names_the_record_and_the_seconds_to_give() -> TestResult {
         .says("line 4: the time 1700000000000 ")
         .says("line 5: the time -1700000000000 ");
     ran.says("give Unix seconds, here 1700000000");
-    let dump = run!("dump", &database).expect(0).out;
+    let dump = done!("dump", &database).out;
     assert_eq!(dump.lines().count(), 2, "{dump}");
     let header = dump.lines().next().ok_or("a header")?;
     let copy = folder.file("dump.jsonl", format!("{header}\n{}\n", lines[1]))?;
-    run!("load", folder.path("l.simdb"), &copy)
-        .expect(2)
-        .says("line 2: the time 1700000000000 ");
+    run!("load", folder.path("l.simdb"), &copy).refused("line 2: the time 1700000000000 ");
 
     // Also where the user says that it is meant.
     for time in ["1700000000000", "@1700000000000"] {
-        run!("expire", &database, "--before", time)
-            .expect(2)
-            .says("looks like milliseconds");
-        run!("query", &database, "--key", "a", "--since", time)
-            .expect(2)
-            .says("looks like milliseconds");
+        run!("expire", &database, "--before", time).refused("looks like milliseconds");
+        run!("query", &database, "--key a --since", time).refused("looks like milliseconds");
     }
-    run!("get", &database, "a").expect(0);
+    done!("get", &database, "a");
     Ok(())
 }

@@ -6,7 +6,8 @@ use simdb::{Database, Document, Fingerprint, Matches, Near, Order, Query, Sketch
 
 use crate::support::random::Random;
 use crate::support::{
-    Folder, TestResult, assert_sound, document, external, insert_all, jaccard, listed, run, spread,
+    Folder, TestResult, assert_sound, document, done, external, insert_all, jaccard, listed, run,
+    spread,
 };
 
 /// Plans of several families.
@@ -74,11 +75,7 @@ fn mixed(random: &mut Random, at: u64) -> u64 {
 }
 
 /// A database with sketches and levels, in which some documents are replaced and some deleted.
-fn several_levels(
-    folder: &Folder,
-    plan: &str,
-    documents: u64,
-) -> Result<(Database, Twin), Box<dyn std::error::Error>> {
+fn several_levels(folder: &Folder, plan: &str, documents: u64) -> TestResult<(Database, Twin)> {
     let options = external()
         .sketch_size(SketchSize::Bytes16)
         .min_similarity(0.9)
@@ -357,18 +354,9 @@ fn the_program_lists_the_nearest_and_refuses_a_limit_beside_them() -> TestResult
     insert_all(&database, documents.map(|(key, bits)| document(key, bits)))?;
     drop(database);
     let zero = "0000000000000000";
-    let ran = run!("query", &path, "--fingerprint", zero, "--nearest", "2").expect(0);
+    let ran = done!("query", &path, "--fingerprint", zero, "--nearest 2");
     assert_eq!((&*ran.out, &*ran.err), ("8\t-\ta\n16\t-\tb\n", ""));
-    let ran = run!(
-        "query",
-        &path,
-        "--fingerprint",
-        zero,
-        "--nearest",
-        "9",
-        "--json"
-    )
-    .expect(0);
+    let ran = done!("query", &path, "--fingerprint", zero, "--nearest 9 --json");
     let object = ran.object()?;
     assert_eq!(
         (
@@ -382,22 +370,15 @@ fn the_program_lists_the_nearest_and_refuses_a_limit_beside_them() -> TestResult
         &path,
         "--fingerprint",
         zero,
-        "--nearest",
-        "2",
-        "--limit",
-        "3"
+        "--nearest 2 --limit 3"
     )
-    .expect(2)
-    .says("--limit");
+    .refused("--limit");
     run!(
         "query",
         &path,
         "--fingerprint",
         zero,
-        "--nearest",
-        "2",
-        "--max-distance",
-        "7"
+        "--nearest 2 --max-distance 7"
     )
     .expect(1)
     .says("no match within distance 7");
@@ -406,24 +387,17 @@ fn the_program_lists_the_nearest_and_refuses_a_limit_beside_them() -> TestResult
         &path,
         "--fingerprint",
         zero,
-        "--nearest",
-        "2",
-        "--scope",
-        "x"
+        "--nearest 2 --scope x"
     );
     none.expect(1).says("no match in scope x");
-    let ran = run!("explain", &path, "--fingerprint", zero, "--nearest", "2").expect(0);
-    assert!(ran.out.contains("max distance 16"), "{}", ran.out);
+    done!("explain", &path, "--fingerprint", zero, "--nearest 2").prints("max distance 16");
     let input = folder.file("asked.tsv", "q1\t00000000000000ff\nq2\tffffffffffffffff\n")?;
     let ran = run!(
         "query",
         &path,
         "--input",
         &input,
-        "--input-format",
-        "fingerprints",
-        "--nearest",
-        "1"
+        "--input-format fingerprints --nearest 1"
     );
     assert_eq!(
         ran.expect(0).out,

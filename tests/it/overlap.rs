@@ -11,8 +11,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, assert_sound, bundled, go_on, insert_all, jaccard, real_data, run,
-    run_with_input, simdb,
+    Folder, TestResult, assert_sound, bundled, done, figures, go_on, insert_all, jaccard, program,
+    real_data, run, run_with_input,
 };
 
 /// Sentences of 40, 32, 48 and 36 characters.
@@ -468,7 +468,7 @@ fn plain_document_of(key: &[u8]) -> &[u8] {
 type KeyedText = (Vec<u8>, String);
 
 /// The keys and the texts of all records.
-fn texts(input: &Path) -> Result<Vec<KeyedText>, Box<dyn std::error::Error>> {
+fn texts(input: &Path) -> TestResult<Vec<KeyedText>> {
     let mut records = Records::open([input], ReadOptions::new())?;
     let mut texts = Vec::new();
     loop {
@@ -490,17 +490,14 @@ fn compare_with_scans(input: &Path, unit: Unit, every: usize) -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let name = unit.to_string();
-    run!(
+    done!(
         "ingest",
         &path,
         input,
         "--unit",
         &name,
-        "--quiet",
-        "--max-distance",
-        "5"
-    )
-    .expect(0);
+        "--quiet --max-distance 5"
+    );
     let database = Database::open(&path, &simdb::OpenOptions::new())?;
     let snapshot = database.snapshot()?;
     let documents: Vec<Document> = snapshot.documents().collect::<Result<_, _>>()?;
@@ -551,7 +548,7 @@ fn answers_for_versions_of_real_terms_are_those_of_a_scan() -> TestResult {
 }
 
 /// The news of docs/corpora.md.
-fn news(folder: &Folder) -> Result<std::path::PathBuf, Box<dyn std::error::Error>> {
+fn news(folder: &Folder) -> TestResult<std::path::PathBuf> {
     let database = folder.path("news.simdb");
     let record = |key: &str, day: u32, text: &str| {
         let seen = format!("2026-11-{day:02}T08:00:00Z");
@@ -567,16 +564,12 @@ fn news(folder: &Folder) -> Result<std::path::PathBuf, Box<dyn std::error::Error
         "Schools stay closed until Friday. The river rose above its banks on Sunday!",
     );
     let input = folder.file("news.jsonl", input)?;
-    run!(
+    done!(
         "ingest",
         &database,
         &input,
-        "--unit",
-        "sentence",
-        "--max-distance",
-        "5"
-    )
-    .expect(0);
+        "--unit sentence --max-distance 5"
+    );
     Ok(database)
 }
 
@@ -588,19 +581,14 @@ fn the_command_tells_of_files_texts_and_records() -> TestResult {
     let folder = Folder::new()?;
     let database = news(&folder)?;
     let story = folder.file("story.txt", STORY)?;
-    let told = run!("overlap", &database, &story, "--json", "--list-units")
-        .expect(0)
-        .object()?;
+    let told = done!("overlap", &database, &story, "--json --list-units").object()?;
     // Of 39, 41, 41 and 33 characters, the first stood nowhere.
     assert_eq!(
-        (&told["characters"], &told["found_characters"]),
-        (&154.into(), &115.into())
+        figures(&told, ["characters", "found_characters"]),
+        [154, 115]
     );
     assert_eq!(told["share"], 0.7468);
-    assert_eq!(
-        (&told["judged"], &told["too_short"], &told["found"]),
-        (&4.into(), &1.into(), &3.into())
-    );
+    assert_eq!(figures(&told, ["judged", "too_short", "found"]), [4, 1, 3]);
     assert_eq!(told["key"], story.display().to_string());
     assert_eq!(told["total_documents"], 2);
     let rows = told["documents"].as_array().ok_or("a list")?;
@@ -626,9 +614,7 @@ fn the_command_tells_of_files_texts_and_records() -> TestResult {
     );
 
     // A text has no key, and a page its visible text. Both are asked about as they are.
-    let text = run!("overlap", &database, "--text", STORY, "--json")
-        .expect(0)
-        .object()?;
+    let text = done!("overlap", &database, "--text", STORY, "--json").object()?;
     assert_eq!(
         (&text["key"], &text["share"]),
         (&serde_json::Value::Null, &told["share"])
@@ -638,30 +624,22 @@ fn the_command_tells_of_files_texts_and_records() -> TestResult {
         STORY.replace(". ", ".</p><p>")
     );
     let page = folder.file("page.html", page)?;
-    let page = run!("overlap", &database, &page, "--json")
-        .expect(0)
-        .object()?;
+    let page = done!("overlap", &database, &page, "--json").object()?;
     assert_eq!(page["documents"], told["documents"]);
 
     // The document itself does not count, by the key of the record or by --key.
     let record = serde_json::json!({"id": "https://a.example/flood", "text": STORY}).to_string();
-    let mut command = simdb();
-    command.args(["overlap", "--json"]).arg(&database).arg("-");
+    let mut command = program!("overlap --json", &database, "-");
     let told = run_with_input(&mut command, record.as_bytes())?
         .expect(0)
         .object()?;
-    assert_eq!(
-        (&told["total_documents"], &told["found"]),
-        (&1.into(), &2.into())
-    );
+    assert_eq!(figures(&told, ["total_documents", "found"]), [1, 2]);
     let named = run!(
         "overlap",
         &database,
         "--text",
         STORY,
-        "--key",
-        "https://a.example/flood",
-        "--json"
+        "--key https://a.example/flood --json"
     );
     assert_eq!(named.expect(0).object()?["documents"], told["documents"]);
 
@@ -670,22 +648,14 @@ fn the_command_tells_of_files_texts_and_records() -> TestResult {
         "both.jsonl",
         format!("{}\n{}\n", record.trim_end(), record.trim_end()),
     )?;
-    let counted = run!("overlap", &database, &both, "--count-own", "--json").expect(0);
+    let counted = done!("overlap", &database, &both, "--count-own --json");
     for line in counted.json()? {
         assert_eq!(line["documents"][0]["key"], "https://a.example/flood");
     }
-    run!(
-        "overlap",
-        &database,
-        &both,
-        "--key",
-        "https://a.example/flood"
-    )
-    .expect(2)
-    .says("--count-own");
+    run!("overlap", &database, &both, "--key https://a.example/flood").refused("--count-own");
 
     // Conditions, and what is found nowhere.
-    let since = run!("overlap", &database, &story, "--since", "2026-11-04T00:00Z").expect(0);
+    let since = done!("overlap", &database, &story, "--since 2026-11-04T00:00Z");
     assert!(since.out.starts_with(&format!(
         "48 % of {} was seen before: 48 % in https://b",
         story.display()
@@ -694,12 +664,12 @@ fn the_command_tells_of_files_texts_and_records() -> TestResult {
         "overlap",
         &database,
         "--text",
-        "Nothing of this was ever seen by anybody."
+        ..["Nothing of this was ever seen by anybody."]
     )
     .expect(1);
     assert_eq!(nothing.out, "nothing of the text was seen before\n");
     assert_eq!(
-        run!("overlap", &database, "--text", "No!").expect(1).out,
+        run!("overlap", &database, "--text No!").expect(1).out,
         "the text is too short to judge\n"
     );
     assert_eq!(
@@ -718,9 +688,7 @@ fn bad_records_and_databases_of_whole_documents_are_told() -> TestResult {
         "in.jsonl",
         format!("{{\"id\":1,\"fingerprint\":\"00000000000000ff\"}}\n{story}\n"),
     )?;
-    let ran = run!("overlap", &database, &input)
-        .expect(2)
-        .says("line 1: the record brings no text");
+    let ran = run!("overlap", &database, &input).refused("line 1: the record brings no text");
     let lines: Vec<&str> = ran.out.lines().collect();
     assert!(lines[0].starts_with("rejected: "), "{}", ran.out);
     assert!(
@@ -728,19 +696,13 @@ fn bad_records_and_databases_of_whole_documents_are_told() -> TestResult {
         "{}",
         ran.out
     );
-    run!("overlap", &database, folder.path("missing.txt"))
-        .expect(2)
-        .says("missing.txt");
-    run!("overlap", &database)
-        .expect(2)
-        .says("<INPUT...|--text TEXT>");
-    run!("overlap", &database, &input, "--text", STORY)
-        .expect(2)
-        .says("cannot be used with");
+    run!("overlap", &database, folder.path("missing.txt")).refused("missing.txt");
+    run!("overlap", &database).refused("<INPUT...|--text TEXT>");
+    run!("overlap", &database, &input, "--text", STORY).refused("cannot be used with");
 
     let whole = folder.path("whole.simdb");
     let story = folder.file("story.txt", STORY)?;
-    run!("ingest", &whole, &story, "--quiet").expect(0);
+    done!("ingest", &whole, &story, "--quiet");
     run!("overlap", &whole, "--text", STORY)
         .expect(1)
         .says("seems to hold whole documents");
@@ -756,16 +718,14 @@ fn a_database_in_use_answers_through_its_socket() -> TestResult {
     let folder = Folder::new()?;
     let database = news(&folder)?;
     let story = folder.file("story.txt", STORY)?;
-    let ask = || -> Result<_, Box<dyn std::error::Error>> {
-        let lines = run!("overlap", &database, &story, "--list-units")
-            .expect(0)
-            .out;
-        let json = run!("overlap", &database, &story, "--json", "--list-units")
-            .expect(0)
-            .out;
-        let mut command = simdb();
-        command.args(["overlap", "--unit", "sentence", "--input-format", "text"]);
-        command.arg(&database).arg("-");
+    let ask = || -> TestResult<_> {
+        let lines = done!("overlap", &database, &story, "--list-units").out;
+        let json = done!("overlap", &database, &story, "--json --list-units").out;
+        let mut command = program!(
+            "overlap --unit sentence --input-format text",
+            &database,
+            "-"
+        );
         let piped = run_with_input(&mut command, STORY.as_bytes())?
             .expect(0)
             .out;
@@ -773,7 +733,7 @@ fn a_database_in_use_answers_through_its_socket() -> TestResult {
             "overlap",
             &database,
             "--text",
-            "Nothing of this was ever seen."
+            ..["Nothing of this was ever seen."]
         )
         .expect(1)
         .out;

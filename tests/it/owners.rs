@@ -12,7 +12,8 @@ use std::process::{Command, Stdio};
 use simdb::Database;
 
 use crate::support::{
-    Folder, Ran, TestResult, assert_sound, document, going_on, insert_all, run, simdb, tiny,
+    Folder, Ran, TestResult, assert_sound, document, done, going_on, insert_all, program, simdb,
+    tiny,
 };
 
 /// A user and a group that own nothing else.
@@ -35,7 +36,7 @@ fn open_folder() -> io::Result<Option<Folder>> {
 }
 
 /// A database of somebody.
-fn database_of_somebody(folder: &Folder, mode: u32) -> Result<PathBuf, Box<dyn std::error::Error>> {
+fn database_of_somebody(folder: &Folder, mode: u32) -> TestResult<PathBuf> {
     let path = folder.path("d.simdb");
     _ = fs::remove_file(&path);
     insert_all(
@@ -74,7 +75,7 @@ fn a_compacted_file_keeps_its_owner_and_its_mode() -> TestResult {
     };
     for mode in [0o600, 0o640, 0o664] {
         let path = database_of_somebody(&folder, mode)?;
-        run!("compact", &path).expect(0);
+        done!("compact", &path);
         assert_eq!(access(&path)?, (SOMEBODY, SOMEBODY, mode));
         assert_sound(&Database::open(&path, &tiny())?)?;
     }
@@ -101,8 +102,7 @@ fn a_file_whose_owner_cannot_be_kept_is_not_compacted() -> TestResult {
             .arg(&path)
             .output()?,
     )
-    .expect(2)
-    .says("belongs to another user or group")
+    .refused("belongs to another user or group")
     .says("nothing was done");
     assert_eq!(
         (fs::metadata(&path)?.ino(), access(&path)?),
@@ -141,7 +141,7 @@ fn a_backup_can_be_read_by_no_more_people_than_the_original() -> TestResult {
     };
     // The superuser gives the copy to the owner of the original.
     for mode in [0o600, 0o640, 0o644] {
-        assert_backup(simdb().arg("backup"), mode, (SOMEBODY, SOMEBODY, mode))?;
+        assert_backup(&mut program!("backup"), mode, (SOMEBODY, SOMEBODY, mode))?;
     }
     // A member of the group keeps the group.
     assert_backup(
@@ -208,8 +208,8 @@ fn a_copy_has_the_access_list_of_the_original_and_no_other() -> TestResult {
     let (from, to) = (folder.path("d.simdb"), folder.path("b.simdb"));
     let length = |path: &Path| getxattr(path, list, &mut [0; 1_000]).unwrap_or(0);
     let copy = || -> TestResult {
-        run!("compact", &from).expect(0);
-        run!("backup", &from, &to).expect(0);
+        done!("compact", &from);
+        done!("backup", &from, &to);
         Ok(())
     };
     database_of_somebody(&folder, 0o600)?;
@@ -262,8 +262,7 @@ fn a_file_that_must_be_recovered_and_cannot_be_written_says_so() -> TestResult {
             .map(Ran::from)
     };
     stats()?
-        .expect(2)
-        .says("was not closed in order")
+        .refused("was not closed in order")
         .says("open it for writing once");
     drop(Database::open(&path, &tiny())?);
     stats()?.expect(0);
@@ -314,7 +313,7 @@ fn a_result_in_the_place_of_a_file_is_where_that_was_and_for_whom_that_was() -> 
         fs::set_permissions(&page, Permissions::from_mode(mode))?;
         _ = fs::remove_file(&link);
         std::os::unix::fs::symlink("page.html", &link)?;
-        run!("report", &database, "--html", &link, "--replace").expect(0);
+        done!("report", &database, "--html", &link, "--replace");
         assert!(fs::symlink_metadata(&link)?.is_symlink());
         assert!(fs::read_to_string(&page)?.starts_with("<!DOCTYPE html>"));
         assert_eq!(fs::metadata(&page)?.mode() & 0o777, mode & !umask(&folder)?);

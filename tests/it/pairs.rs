@@ -10,8 +10,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, bundled, document, external, fingerprints, insert_all, jaccard, real_data,
-    rows, run, scattered,
+    Folder, TestResult, bundled, document, done, external, fingerprints, insert_all, jaccard,
+    real_data, rows, run, scattered,
 };
 
 /// Two keys and their distance.
@@ -635,7 +635,7 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
         .map(|(key, bits)| document(key, bits)),
     )?;
     drop(database);
-    let ran = run!("pairs", &path).expect(0).says("6 pairs\n");
+    let ran = done!("pairs", &path).says("6 pairs\n");
     let lines: BTreeSet<&str> = ran.out.lines().collect();
     let esc = "esc\\u{1b}";
     let pairs = [
@@ -649,19 +649,14 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
     let expected = pairs.map(|(distance, a, b)| format!("{distance}\t{a}\t{b}\t-"));
     assert_eq!(lines, expected.iter().map(String::as_str).collect());
     assert_eq!(
-        run!("pairs", &path, "--max-distance", "0", "--quiet")
-            .expect(0)
-            .out,
+        done!("pairs", &path, "--max-distance 0 --quiet").out,
         "0\tc\ta\t-\n"
     );
-    let objects = run!("pairs", &path, "--max-distance", "0", "--json")
-        .expect(0)
-        .json()?;
+    let objects = done!("pairs", &path, "--max-distance 0 --json").json()?;
     assert!(objects.len() == 1 && objects[0]["a"]["key"] == "c" && objects[0]["b"]["key"] == "a");
     assert!(objects[0]["a"].get("documents").is_none() && objects[0].get("similarity").is_none());
     // As groups.
-    let ran = run!("pairs", &path, "--groups")
-        .expect(0)
+    let ran = done!("pairs", &path, "--groups")
         .says("3 pairs, 1 group of documents with the same fingerprint");
     let lines: BTreeSet<&str> = ran.out.lines().collect();
     let groups = [
@@ -671,92 +666,66 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
         "2\tesc\\u{1b}\tc\t1\t2\t-",
     ];
     assert_eq!(lines, groups.into());
-    let objects = run!("pairs", &path, "--max-distance", "1", "--json", "--groups")
-        .expect(0)
-        .json()?;
+    let objects = done!("pairs", &path, "--max-distance 1 --json --groups").json()?;
     assert_eq!(objects[0]["documents"], 2);
     assert!(
         objects
             .iter()
             .any(|it| it["a"]["key"] == "b" && it["b"]["documents"] == 2 && it["distance"] == 1)
     );
-    run!(
-        "pairs",
-        &path,
-        "--from",
-        "1:0/0:0/0:0:0.16.0:00000000000000ff"
-    )
-    .expect(2)
-    .says("start again without it");
-    run!("pairs", &path, "--from", "seven")
-        .expect(2)
-        .says("position");
-    run!("pairs", &path, "--min-similarity", "0.7")
-        .expect(2)
-        .says("sketches");
-    run!("pairs", folder.path("none.simdb"))
-        .expect(2)
-        .says("no such");
+    run!("pairs", &path, "--from 1:0/0:0/0:0:0.16.0:00000000000000ff")
+        .refused("start again without it");
+    run!("pairs", &path, "--from seven").refused("position");
+    run!("pairs", &path, "--min-similarity 0.7").refused("sketches");
+    run!("pairs", folder.path("none.simdb")).refused("no such");
     // With another database, and with an input.
     let other = folder.file("other.tsv", "x\t0000000000000005\ny\t00ff00000000ff00\n")?;
-    let ran = run!(
+    let ran = done!(
         "pairs",
         &path,
         "--with",
         &other,
-        "--input-format",
-        "fingerprints",
-        "--max-distance",
-        "1"
+        "--input-format fingerprints --max-distance 1"
     )
-    .expect(0)
     .says("3 pairs");
     let lines: BTreeSet<&str> = ran.out.lines().collect();
     assert_eq!(
         lines,
         ["1\tc\tx\t-", "1\ta\tx\t-", "1\tesc\\u{1b}\tx\t-"].into()
     );
-    run!(
+    done!(
         "ingest",
         folder.path("o.simdb"),
         &other,
-        "--input-format",
-        "fingerprints"
-    )
-    .expect(0);
-    let same = run!(
+        "--input-format fingerprints"
+    );
+    let same = done!(
         "pairs",
         &path,
         "--with",
         folder.path("o.simdb"),
-        "--max-distance",
-        "1"
-    )
-    .expect(0);
+        "--max-distance 1"
+    );
     assert_eq!(same.out.lines().collect::<BTreeSet<_>>(), lines);
     // A directory is an input too.
     std::fs::create_dir(folder.path("others"))?;
     std::fs::copy(&other, folder.path("others/other.tsv"))?;
     let others = folder.path("others");
     let format = ["--input-format", "fingerprints"];
-    let ran = run!(
+    let ran = done!(
         "pairs",
         &path,
         "--with",
         &others,
         format[0],
         format[1],
-        "--max-distance",
-        "1"
-    )
-    .expect(0);
+        "--max-distance 1"
+    );
     assert_eq!(ran.out.lines().collect::<BTreeSet<_>>(), lines);
-    run!("pairs", &path, "--with", folder.path("none"))
-        .expect(2)
-        .says("none: no such file");
+    run!("pairs", &path, "--with", folder.path("none")).refused("none: no such file");
     // Also of a file that another process has open.
     let held = Database::open(&path, &OpenOptions::new().serve(true))?;
-    assert_eq!(run!("pairs", &path).expect(0).out.lines().count(), 6);
+    assert_eq!(done!("pairs", &path).out.lines().count(), 6);
     drop(held);
     Ok(())
 }

@@ -17,7 +17,7 @@ use simdb::Database;
 
 use crate::admin::{Ingesting, answering, request, socket_of};
 use crate::support::{
-    Folder, Ran, TestResult, assert_sound, document, insert_all, run, simdb, within,
+    Folder, Ran, TestResult, assert_sound, document, done, insert_all, program, run, within,
 };
 
 /// The longest that anybody may be kept waiting here. The machine may be slow, but a client that does not read counts
@@ -109,7 +109,7 @@ fn a_client_that_does_not_read_keeps_nobody_from_writing() -> TestResult {
             begun.elapsed()
         );
     }
-    run!("get", &path, "new 9").expect(0);
+    done!("get", &path, ..["new 9"]);
     assert_eq!(
         database.snapshot()?.stats()?.documents,
         25_030,
@@ -127,7 +127,7 @@ fn a_client_that_does_not_read_keeps_nobody_from_writing() -> TestResult {
 /// What a request prints, up to where it asks whether it is written.
 fn read_to_confirm(
     lines: &mut impl Iterator<Item = std::io::Result<String>>,
-) -> Result<String, Box<dyn std::error::Error>> {
+) -> TestResult<String> {
     let mut out = String::new();
     for line in lines {
         let line: Value = serde_json::from_str(&line?)?;
@@ -217,35 +217,35 @@ fn inputs_without_an_end_are_refused_in_a_request() -> TestResult {
         within(6 * SOON, move || -> std::io::Result<()> {
             for _ in 0..3 {
                 for option in ["--file", "--input"] {
-                    run!("query", &path, option, &input)
-                        .expect(2)
-                        .says("and standard input");
+                    run!("query", &path, option, &input).refused("and standard input");
                 }
-                run!("pairs", &path, "--with", &input)
-                    .expect(2)
-                    .says("and standard input");
+                run!("pairs", &path, "--with", &input).refused("and standard input");
                 let texts = ["--verify", "words", "--texts"];
                 run!(
-                    "query", &path, "--key", "first", texts[0], texts[1], texts[2], &input
+                    "query",
+                    &path,
+                    "--key first",
+                    texts[0],
+                    texts[1],
+                    texts[2],
+                    &input
                 )
-                .expect(2)
-                .says("and standard input");
+                .refused("and standard input");
             }
             Ok(())
         })?;
     }
     // A directory is read without what is no file in it.
     let format = ["--input-format", "fingerprints"];
-    run!(
+    done!(
         "query",
         &path,
         "--input",
         folder.path("files"),
         format[0],
         format[1]
-    )
-    .expect(0);
-    run!("stats", &path).expect(0);
+    );
+    done!("stats", &path);
     assert!(ingesting.end()?);
     Ok(())
 }
@@ -269,7 +269,7 @@ fn an_ingestion_ends_although_clients_neither_read_nor_write() -> TestResult {
         let clients = (0..8)
             .map(|_| begin(&path, &asking, true))
             .collect::<Result<Vec<_>, _>>()?;
-        run!("stats", &path).expect(2).says("8 commands");
+        run!("stats", &path).refused("8 commands");
         let Ingesting {
             child,
             input,
@@ -281,7 +281,7 @@ fn an_ingestion_ends_although_clients_neither_read_nor_write() -> TestResult {
         }
         assert_eq!(assert_ends(child), is_terminated.then_some(15));
         drop((clients, input, output));
-        run!("check", &path).expect(0);
+        done!("check", &path);
     }
     Ok(())
 }
@@ -305,8 +305,7 @@ fn the_first_signal_ends_a_command_that_waits_for_its_input() -> TestResult {
         &["pairs", "there.simdb", "--with", "pipe"],
     ];
     for command in commands {
-        let mut child = simdb()
-            .args(command)
+        let mut child = program!(..command)
             .current_dir(folder.path("."))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -320,18 +319,16 @@ fn the_first_signal_ends_a_command_that_waits_for_its_input() -> TestResult {
         drop(stdin);
     }
     assert!(!new.exists());
-    run!("check", &there).expect(0);
+    done!("check", &there);
     // It is still read as a pipe.
     let writer =
         thread::spawn(move || fs::write(pipe, "a\t0000000000000001\nb\t0000000000000003\n"));
-    let ran = run!(
+    let ran = done!(
         "ingest",
         &there,
         folder.path("pipe"),
-        "--input-format",
-        "fingerprints"
-    )
-    .expect(0);
+        "--input-format fingerprints"
+    );
     assert!(
         ran.out.starts_with("b is near a (distance 1)\n2 documents"),
         "{}",
@@ -368,19 +365,18 @@ fn a_pipe_is_refused_where_a_file_is_needed_or_nobody_reads() -> TestResult {
         (&dedup, "a pipe that nobody reads"),
     ];
     for (arguments, reason) in commands {
-        let mut command = simdb();
-        command.args(arguments).current_dir(folder.path("."));
-        command.stdin(Stdio::null());
+        let mut command = program!(..arguments);
+        command.current_dir(folder.path(".")).stdin(Stdio::null());
         let output = within(3 * SOON, move || command.output())?;
-        Ran::from(output).expect(2).says(reason);
+        Ran::from(output).refused(reason);
         assert!(!folder.path("new.simdb").exists(), "{arguments:?}");
     }
     // Somebody reads it: rejected records are written as into a file.
     let mut options = fs::File::options();
     options.read(true).custom_flags(libc::O_NONBLOCK);
     let mut reader = options.open(&pipe)?;
-    let mut command = simdb();
-    command.args(ingest).current_dir(folder.path("."));
+    let mut command = program!(..ingest);
+    command.current_dir(folder.path("."));
     let ran = Ran::from(within(3 * SOON, move || command.output())?);
     assert!(ran.out.contains("1 document"), "{} {}", ran.out, ran.err);
     let mut read = vec![0; 4_096];
@@ -423,10 +419,7 @@ fn what_is_no_file_is_no_output() -> TestResult {
                 ]);
             }
             for command in commands {
-                let ran = simdb()
-                    .args(&command)
-                    .arg(&output)
-                    .args(replace)
+                let ran = program!(..&command, &output, ..replace)
                     .current_dir(folder.path("."))
                     .stdin(Stdio::null())
                     .output()?;
@@ -448,7 +441,7 @@ fn what_is_no_file_is_no_output() -> TestResult {
             .file_type()
             .is_socket()
     );
-    run!("stats", &path).expect(0);
+    done!("stats", &path);
     drop(database);
     Ok(())
 }
@@ -459,15 +452,12 @@ fn nothing_is_told_of_a_process_that_there_is_not() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let database = answering(&folder, "d.simdb")?;
-    let text = run!("stats", &path, "--prometheus").expect(0).out;
-    assert!(text.contains("simdb_documents_stored_total 20\n"), "{text}");
-    assert!(run!("stats", &path, "--json").expect(0).object()?["snapshots"].is_u64());
+    done!("stats", &path, "--prometheus").prints("simdb_documents_stored_total 20\n");
+    assert!(done!("stats", &path, "--json").object()?["snapshots"].is_u64());
     drop(database);
-    let ran = run!("stats", &path, "--prometheus")
-        .expect(2)
-        .says("no process has it open");
+    let ran = run!("stats", &path, "--prometheus").refused("no process has it open");
     assert_eq!(ran.out, "");
-    let object = run!("stats", &path, "--json").expect(0).object()?;
+    let object = done!("stats", &path, "--json").object()?;
     for field in ["snapshots", "pinned_bytes", "oldest_pin_seconds"] {
         assert!(object[field].is_null(), "{field}: {object}");
     }

@@ -10,15 +10,14 @@ use serde_json::Value;
 use simdb::{Database, Sketch, SketchSize};
 
 use crate::support::{
-    Folder, Ran, TestResult, bundled, document, external, insert_all, run, scattered,
+    Folder, Ran, TestResult, bundled, document, done, external, insert_all, program, run,
+    run_with_input, scattered,
 };
-#[cfg(unix)]
-use crate::support::{run_with_input, simdb};
 
 fn manual(folder: &Folder) -> std::io::Result<(PathBuf, PathBuf)> {
     let texts = bundled("pg-docs-html/docs.jsonl.gz");
     let database = folder.path("d.simdb");
-    run!("ingest", &database, &texts).expect(0);
+    done!("ingest", &database, &texts);
     Ok((database, texts))
 }
 
@@ -77,25 +76,18 @@ fn choice_of(report: &Value, max_distance: u64, min_similarity: f64) -> &Value {
 fn the_numbers_are_those_of_pairs_and_clusters() -> TestResult {
     let folder = Folder::new()?;
     let (database, texts) = manual(&folder)?;
-    let report = run!("report", &database, "--texts", &texts, "--json")
-        .expect(0)
-        .object()?;
+    let report = done!("report", &database, "--texts", &texts, "--json").object()?;
     assert_eq!(number(&report, "documents"), 368);
 
     let mut expected = BTreeMap::new();
     // A report also counts pairs that are not similar enough.
-    for pair in run!("pairs", &database, "--min-similarity", "0", "--json")
-        .expect(0)
-        .json()?
-    {
+    for pair in done!("pairs", &database, "--min-similarity 0 --json").json()? {
         *expected.entry(number(&pair, "distance")).or_insert(0) += 1;
     }
     assert!(expected.len() > 5);
     assert_eq!(counts(&report), expected);
 
-    let clusters = run!("clusters", &database, "--summary", "--json")
-        .expect(0)
-        .json()?;
+    let clusters = done!("clusters", &database, "--summary --json").json()?;
     let documents: u64 = clusters.iter().map(|it| number(it, "documents")).sum();
     assert_eq!(number(&report, "clusters"), clusters.len() as u64);
     assert_eq!(number(&report, "clustered_documents"), documents);
@@ -179,9 +171,9 @@ fn the_numbers_are_those_of_pairs_and_clusters() -> TestResult {
 fn text_and_page_tell_the_same() -> TestResult {
     let folder = Folder::new()?;
     let (database, texts) = manual(&folder)?;
-    let text = run!("report", &database, "--texts", &texts).expect(0).out;
+    let text = done!("report", &database, "--texts", &texts).out;
     let page = folder.path("report.html");
-    let told = run!("report", &database, "--texts", &texts, "--html", &page).expect(0);
+    let told = done!("report", &database, "--texts", &texts, "--html", &page);
     assert_eq!(told.out, "");
     let html = fs::read_to_string(&page)?;
     ensure_harmless(&html);
@@ -190,7 +182,7 @@ fn text_and_page_tell_the_same() -> TestResult {
     let (before, plot) = body.split_once("<figure").expect("a plot");
     let (plot, after) = plot.split_once("</figure>").expect("one plot");
     let body = format!("{before}{after}");
-    let report = run!("report", &database, "--json").expect(0).object()?;
+    let report = done!("report", &database, "--json").object()?;
     for choice in report["choices"].as_array().expect("a list") {
         let name = match choice["min_similarity"].as_f64() {
             Some(least) if least > 0.0 => format!("≥ {least}"),
@@ -256,28 +248,19 @@ fn text_and_page_tell_the_same() -> TestResult {
     }
 
     // What is there is not lost.
-    run!("report", &database, "--html", &page)
-        .expect(2)
-        .says("already exists");
+    run!("report", &database, "--html", &page).refused("already exists");
     assert_eq!(fs::read_to_string(&page)?, html);
-    let told = run!("report", &database, "--html", &page, "--replace", "--json").expect(0);
+    let told = done!("report", &database, "--html", &page, "--replace --json");
     assert_eq!(number(&told.object()?, "documents"), 368);
     assert!(fs::read_to_string(&page)?.contains("since the texts are not known"));
     // It was found out after all the work, and a temporary file was named.
     let (missing, none) = (folder.path("no/such.html"), folder.path("none.tsv"));
-    let ran = run!("report", &database, "--html", &missing, "--texts", &none).expect(2);
-    assert!(
-        ran.err.contains(&format!(
-            "{}: the page cannot be written",
-            missing.display()
-        )),
-        "{}",
-        ran.err
-    );
+    let ran = run!("report", &database, "--html", &missing, "--texts", &none).refused(&format!(
+        "{}: the page cannot be written",
+        missing.display()
+    ));
     assert!(!ran.err.contains(".simdb-"), "{}", ran.err);
-    run!("report", &database, "--html", folder.path("."), "--replace")
-        .expect(2)
-        .says("cannot be written");
+    run!("report", &database, "--html", folder.path("."), "--replace").refused("cannot be written");
     assert_eq!(fs::read_dir(folder.path("."))?.count(), 2);
     Ok(())
 }
@@ -300,25 +283,24 @@ fn keys_and_texts_do_no_harm() -> TestResult {
     }
     let input = folder.file("hostile.jsonl", &lines)?;
     let (database, page) = (folder.path("d.simdb"), folder.path("page.html"));
-    run!("ingest", &database, &input).expect(0);
-    run!("report", &database, "--texts", &input, "--html", &page).expect(0);
+    done!("ingest", &database, &input);
+    done!("report", &database, "--texts", &input, "--html", &page);
     let html = fs::read_to_string(&page)?;
     ensure_harmless(&html);
     assert!(html.contains("&lt;b onmouseover"));
-    let text = run!("report", &database, "--texts", &input).expect(0).out;
+    let text = done!("report", &database, "--texts", &input).out;
     assert!(!text.contains(['\u{1b}', '\u{202e}']));
     assert!(text.contains("[-odd <b>-] {+even &amp;+}"), "{text}");
 
     let page = folder.path("removed.html");
-    run!(
+    done!(
         "dedup",
         &input,
         "--output",
         folder.path("clean.jsonl"),
         "--report",
         &page
-    )
-    .expect(0);
+    );
     ensure_harmless(&fs::read_to_string(&page)?);
     Ok(())
 }
@@ -337,9 +319,7 @@ fn payloads_are_texts_too() -> TestResult {
         near.map(|(key, bits, payload)| document(key, bits).with_payload(payload)),
     )?;
     drop(database);
-    let report = run!("report", folder.path("d.simdb"), "--json", "--samples", "5")
-        .expect(0)
-        .object()?;
+    let report = done!("report", folder.path("d.simdb"), "--json --samples 5").object()?;
     let samples = report["samples"].as_array().expect("a list");
     assert_eq!(samples.len(), 2);
     assert_eq!(samples[0]["differences"], Value::Null);
@@ -348,16 +328,11 @@ fn payloads_are_texts_too() -> TestResult {
             .as_str()
             .is_some_and(|it| it.contains(" of 2 sample pairs"))
     );
-    let none = run!(
+    let none = done!(
         "report",
         folder.path("d.simdb"),
-        "--json",
-        "--samples",
-        "0",
-        "--max-distance",
-        "3"
+        "--json --samples 0 --max-distance 3"
     )
-    .expect(0)
     .object()?;
     assert_eq!(none["samples"], Value::Array(Vec::new()));
     run!(
@@ -366,13 +341,10 @@ fn payloads_are_texts_too() -> TestResult {
         "--texts",
         folder.path("none.tsv")
     )
-    .expect(2)
-    .says("none.tsv");
+    .refused("none.tsv");
     // As other amounts are given.
-    run!("report", folder.path("d.simdb"), "--samples", "1k").expect(0);
-    run!("report", folder.path("d.simdb"), "--samples", "-1")
-        .expect(2)
-        .says("must not be negative");
+    done!("report", folder.path("d.simdb"), "--samples 1k");
+    run!("report", folder.path("d.simdb"), "--samples -1").refused("must not be negative");
     Ok(())
 }
 
@@ -386,21 +358,19 @@ fn skewed_fingerprints_show() -> TestResult {
             scattered(i)
         }
     };
-    let told = |fingerprint: &dyn Fn(u64) -> u64| -> Result<String, Box<dyn std::error::Error>> {
+    let told = |fingerprint: &dyn Fn(u64) -> u64| -> TestResult<String> {
         let folder = Folder::new()?;
         let lines: String = (0..60_000)
             .map(|i| format!("k{i}\t{:016x}\n", fingerprint(i)))
             .collect();
         let input = folder.file("in.tsv", lines)?;
-        run!(
+        done!(
             "ingest",
             folder.path("d.simdb"),
             &input,
-            "--input-format",
-            "fingerprints"
-        )
-        .expect(0);
-        Ok(run!("report", folder.path("d.simdb")).expect(0).out)
+            "--input-format fingerprints"
+        );
+        Ok(done!("report", folder.path("d.simdb")).out)
     };
     let text = told(&skewed)?;
     assert!(text.contains("Many fingerprints begin alike"), "{text}");
@@ -417,14 +387,14 @@ fn fingerprints_are_counted_exactly() -> TestResult {
     let (database, _) = manual(&folder)?;
     for is_deleted in [false, true] {
         if is_deleted {
-            run!("delete", &database, "--duplicates").expect(0);
+            done!("delete", &database, "--duplicates");
         }
-        let documents = run!("dump", &database).expect(0).json()?;
+        let documents = done!("dump", &database).json()?;
         let fingerprints: BTreeSet<&str> = documents
             .iter()
             .filter_map(|it| it["fingerprint"].as_str())
             .collect();
-        let report = run!("report", &database, "--json").expect(0).object()?;
+        let report = done!("report", &database, "--json").object()?;
         assert!(fingerprints.len() > 50, "{}", fingerprints.len());
         assert_eq!(
             number(&report, "fingerprints"),
@@ -449,17 +419,13 @@ fn what_is_met_and_not_near_is_counted_beside_what_is_near() -> TestResult {
         .collect();
     let input = folder.file("in.tsv", lines)?;
     let database = folder.path("d.simdb");
-    run!(
+    done!(
         "ingest",
         &database,
         &input,
-        "--input-format",
-        "fingerprints",
-        "--max-distance",
-        "3"
-    )
-    .expect(0);
-    let report = run!("report", &database, "--json").expect(0).object()?;
+        "--input-format fingerprints --max-distance 3"
+    );
+    let report = done!("report", &database, "--json").object()?;
     let spread = &report["spread"];
     let met = spread["others_met"].as_f64().ok_or("a number")?;
     // A query of the 40 meets the 20 in two tables, and one of the 20 meets the 59 others in these.
@@ -483,10 +449,7 @@ fn a_diameter_that_is_not_known_is_told_as_unknown() -> TestResult {
     let report = run!(
         "report",
         &database,
-        "--max-distance=3",
-        "--samples=0",
-        "--json",
-        "--html",
+        "--max-distance=3 --samples=0 --json --html",
         &page
     );
     let report = report.expect(0).object()?;
@@ -506,13 +469,13 @@ fn the_name_of_a_database_does_no_harm() -> TestResult {
     let folder = Folder::new()?;
     let name = OsStr::from_bytes(b"a\n\x1b[31m\xff.simdb");
     let (database, page) = (folder.path(".").join(name), folder.path("page.html"));
-    run!("create", &database).expect(0);
-    let text = run!("report", &database).expect(0).out;
+    done!("create", &database);
+    let text = done!("report", &database).out;
     assert!(
         text.starts_with("simdb report of a\\n\\u{1b}[31m\\xff.simdb\n"),
         "{text}"
     );
-    run!("report", &database, "--html", &page).expect(0);
+    done!("report", &database, "--html", &page);
     let html = fs::read_to_string(&page)?;
     ensure_harmless(&html);
     assert!(
@@ -533,10 +496,7 @@ fn standard_input_is_read_for_a_database_in_use() -> TestResult {
     insert_all(&database, [document("a", 0b1), document("b", 0b11)])?;
     let report = |texts: &str, input: &[u8]| {
         run_with_input(
-            simdb()
-                .arg("report")
-                .arg(&path)
-                .args(["--json", "--texts", texts]),
+            &mut program!("report", &path, "--json --texts", texts),
             input,
         )
     };
@@ -547,22 +507,15 @@ fn standard_input_is_read_for_a_database_in_use() -> TestResult {
         "{report_of_input}"
     );
     for own in ["/dev/fd/0", "/dev/stdin", "/proc/self/fd/0"] {
-        report(own, texts)?
-            .expect(2)
-            .says("only this process has it");
+        report(own, texts)?.refused("only this process has it");
     }
     let pairs = |with: &str| {
-        let mut command = simdb();
-        command
-            .args(["pairs", "--with", with, "--input-format", "fingerprints"])
-            .arg(&path);
+        let mut command = program!("pairs --with", with, "--input-format fingerprints", &path);
         run_with_input(&mut command, b"c\t0000000000000111\n")
     };
     let pairs_of_input = pairs("-")?.expect(0).out;
     assert_eq!(pairs_of_input.lines().count(), 2, "{pairs_of_input}");
-    pairs("/dev/fd/0")?
-        .expect(2)
-        .says("only this process has it");
+    pairs("/dev/fd/0")?.refused("only this process has it");
     drop(database);
     // Nobody else reads it now.
     assert_eq!(pairs("-")?.expect(0).out, pairs_of_input);
@@ -573,18 +526,16 @@ fn standard_input_is_read_for_a_database_in_use() -> TestResult {
 #[test]
 fn an_empty_database_has_a_report() -> TestResult {
     let folder = Folder::new()?;
-    run!("create", folder.path("d.simdb")).expect(0);
-    let text = run!("report", folder.path("d.simdb")).expect(0).out;
+    done!("create", folder.path("d.simdb"));
+    let text = done!("report", folder.path("d.simdb")).out;
     assert!(!text.contains("not near-duplicates"), "{text}");
-    let json = run!("report", folder.path("d.simdb"), "--json")
-        .expect(0)
-        .out;
+    let json = done!("report", folder.path("d.simdb"), "--json").out;
     assert!(
         json.contains("\"others_even\":0.0") && !json.contains("-0.0"),
         "{json}"
     );
     let page = folder.path("empty.html");
-    run!("report", folder.path("d.simdb"), "--html", &page).expect(0);
+    done!("report", folder.path("d.simdb"), "--html", &page);
     let html = fs::read_to_string(&page)?;
     ensure_harmless(&html);
     assert!(html.contains("There are no clusters."));
@@ -617,7 +568,7 @@ fn documents_without_sketches_are_near_by_their_distance_alone() -> TestResult {
     ];
     insert_all(&database, documents)?;
     drop(database);
-    let report = run!("report", &path, "--json").expect(0).object()?;
+    let report = done!("report", &path, "--json").object()?;
     for (max_distance, min_similarity, documents, pairs) in [
         (0, 0.0, 4, 6),
         (0, 0.7, 2, 1),
@@ -633,13 +584,8 @@ fn documents_without_sketches_are_near_by_their_distance_alone() -> TestResult {
         assert_eq!(counted, (documents, pairs), "{choice}");
     }
     assert_eq!(number(&report, "near_documents"), 3);
-    let text = run!("report", &path).expect(0).out;
-    assert!(
-        text.contains(
-            "For 12 of 15 pairs within 3 bits, the sketches estimate no similarity of 0.7"
-        ),
-        "{text}"
-    );
+    done!("report", &path)
+        .prints("For 12 of 15 pairs within 3 bits, the sketches estimate no similarity of 0.7");
     Ok(())
 }
 
@@ -657,7 +603,7 @@ fn long_keys_are_shortened_in_the_middle() -> TestResult {
         ],
     )?;
     drop(database);
-    let text = run!("report", folder.path("d.simdb")).expect(0).out;
+    let text = done!("report", folder.path("d.simdb")).out;
     assert!(
         text.contains("  survives  https://www.example.org/"),
         "{text}"
@@ -673,14 +619,12 @@ fn long_keys_are_shortened_in_the_middle() -> TestResult {
         text.lines().all(|line| line.chars().count() < 240),
         "{text}"
     );
-    let json = run!("report", folder.path("d.simdb"), "--json")
-        .expect(0)
-        .out;
+    let json = done!("report", folder.path("d.simdb"), "--json").out;
     assert_eq!(json.matches(&key("one.html")).count(), 2);
     Ok(())
 }
 
-fn list(path: &Path) -> Result<Vec<Value>, Box<dyn std::error::Error>> {
+fn list(path: &Path) -> TestResult<Vec<Value>> {
     let lines = fs::read_to_string(path)?;
     Ok(lines
         .lines()
@@ -707,9 +651,7 @@ fn a_cleaning_is_reported_as_its_list_tells() -> TestResult {
         ))
     };
     fs::write(&page, "mine")?;
-    clean(&page)?
-        .expect(2)
-        .says("already exists, and nothing is overwritten");
+    clean(&page)?.refused("already exists, and nothing is overwritten");
     assert!(!output.exists() && fs::read(&page)? == b"mine");
     fs::remove_file(&page)?;
     clean(&page)?.expect(0);
@@ -736,10 +678,10 @@ fn a_cleaning_is_reported_as_its_list_tells() -> TestResult {
 
     // Without a list of its own it is the same, but for nothing.
     let (second, other) = (folder.path("second.html"), folder.path("other.jsonl.gz"));
-    run!("dedup", &texts, "--output", &other, "--report", &second).expect(0);
+    done!("dedup", &texts, "--output", &other, "--report", &second);
     assert_eq!(fs::read_to_string(&second)?, html);
     assert!(!folder.path("other.jsonl.gz.dedup").exists());
-    run!("dedup", &texts, "--list", "--report", folder.path("x.html")).expect(2);
+    run!("dedup", &texts, "--list --report", folder.path("x.html")).expect(2);
     Ok(())
 }
 

@@ -15,7 +15,8 @@ use simdb::{Database, OpenOptions, Policy};
 
 use crate::support::random::Random;
 use crate::support::{
-    Folder, Ran, TestResult, assert_sound, external, gzip, run, run_with_input, simdb, spread,
+    Folder, Ran, TestResult, assert_sound, done, external, gzip, program, run, run_with_input,
+    spread,
 };
 
 /// JSON records with fingerprints of which many are near each other, some bad ones between them. With ranks, some
@@ -55,13 +56,13 @@ struct Outcome {
 }
 
 impl Outcome {
-    fn of(database: &Path, printed: &str) -> Result<Self, Box<dyn std::error::Error>> {
+    fn of(database: &Path, printed: &str) -> TestResult<Self> {
         let mut lines: Vec<&str> = printed.lines().collect();
         let mut totals: Value = serde_json::from_str(lines.pop().unwrap_or_default())?;
         // What was read by the last of several runs is less.
         totals = totals["in_all"].take();
         totals["seconds"] = Value::Null;
-        let dump = run!("dump", database).expect(0);
+        let dump = done!("dump", database);
         let documents = dump.out.lines().skip(1).map(without_now).collect();
         Ok(Self {
             documents,
@@ -84,14 +85,13 @@ fn without_now(line: &str) -> String {
 }
 
 fn ingest(database: &Path, inputs: &[PathBuf], options: &[&str]) -> Command {
-    let mut command = simdb();
-    command
-        .arg("ingest")
-        .arg(database)
-        .args(inputs)
-        .args(["--json", "--max-distance", "3"])
-        .args(options);
-    command
+    program!(
+        "ingest",
+        database,
+        ..inputs,
+        "--json --max-distance 3",
+        ..options
+    )
 }
 
 /// Kills an ingestion again and again until it ends, and compares what it leaves with one that was not killed. Returns
@@ -101,7 +101,7 @@ fn kill_until_it_ends(
     inputs: &[PathBuf],
     options: &[&str],
     random: &mut Random,
-) -> Result<u64, Box<dyn std::error::Error>> {
+) -> TestResult<u64> {
     let folder = Folder::new()?;
     let whole = folder.path("whole.simdb");
     let ran = Ran::from(ingest(&whole, inputs, options).output()?).expect(0);
@@ -378,12 +378,7 @@ fn zstd_with_checksum(bytes: &[u8]) -> io::Result<Vec<u8>> {
 
 /// A run of `ingest` over one input.
 fn ran(database: &Path, input: &Path, options: &[&str]) -> io::Result<Ran> {
-    let mut command = simdb();
-    command
-        .arg("ingest")
-        .args([database, input])
-        .args(["--max-distance", "3"])
-        .args(options);
+    let mut command = program!("ingest", database, input, "--max-distance 3", ..options);
     command.stdin(Stdio::null()).output().map(Ran::from)
 }
 
@@ -391,8 +386,8 @@ fn line(key: &str, bits: u64, rank: i64) -> String {
     format!("{{\"key\":\"{key}\",\"fingerprint\":\"{bits:016x}\",\"rank\":{rank},\"seen\":1}}\n")
 }
 
-fn keys(database: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
-    let dump = run!("dump", database).expect(0).json()?;
+fn keys(database: &Path) -> TestResult<Vec<String>> {
+    let dump = done!("dump", database).json()?;
     let mut keys: Vec<String> = dump
         .iter()
         .skip(1)
@@ -425,7 +420,7 @@ fn an_input_that_was_read_is_passed_over_and_read_again_only_on_demand() -> Test
         "{told:?}"
     );
     assert_eq!(told[1..], [format!("in all: {totals}")]);
-    let sources = run!("sources", &path, "--json").expect(0).object()?;
+    let sources = done!("sources", &path, "--json").object()?;
     assert_eq!(
         (&sources["ended"], &sources["records"]),
         (&true.into(), &500.into())
@@ -434,9 +429,9 @@ fn an_input_that_was_read_is_passed_over_and_read_again_only_on_demand() -> Test
     let copy = folder.path("b.jsonl");
     fs::copy(&input, &copy)?;
     ran(&path, &copy, &[])?.expect(0);
-    assert_eq!(run!("sources", &path).expect(0).out.lines().count(), 2);
-    run!("sources", &path, "--forget", &copy).expect(0);
-    assert_eq!(run!("sources", &path).expect(0).out.lines().count(), 1);
+    assert_eq!(done!("sources", &path).out.lines().count(), 2);
+    done!("sources", &path, "--forget", &copy);
+    assert_eq!(done!("sources", &path).out.lines().count(), 1);
     run!("sources", &path, "--forget", &copy)
         .expect(1)
         .says("no such source");
@@ -574,7 +569,7 @@ fn what_was_added_to_an_input_is_read_and_another_content_is_read_from_its_begin
             .expect(0)
             .says("has changed since it was read");
         assert_eq!(changed.last()?["documents"], 2, "{name}");
-        run!("sources", &path, "--forget", &input).expect(0);
+        done!("sources", &path, "--forget", &input);
     }
     Ok(())
 }
@@ -628,14 +623,7 @@ fn standard_input_with_a_name_that_has_grown_loses_no_record() -> TestResult {
     ] {
         let path = folder.path(&format!("{format}.simdb"));
         let feed = |input: &str| {
-            let mut command = simdb();
-            command.arg("ingest").arg(&path).args([
-                "-",
-                "--source",
-                "feed",
-                "--input-format",
-                format,
-            ]);
+            let mut command = program!("ingest", &path, "- --source feed --input-format", format);
             run_with_input(&mut command, input.as_bytes())
         };
         let all: String = (1..=3).map(|number| line(number, &long(number))).collect();
@@ -643,11 +631,7 @@ fn standard_input_with_a_name_that_has_grown_loses_no_record() -> TestResult {
         feed(&all[..half])?;
         feed(&all)?.expect(0);
         let whole = folder.path(&format!("{format}2.simdb"));
-        let mut command = simdb();
-        command
-            .arg("ingest")
-            .arg(&whole)
-            .args(["-", "--source", "feed", "--input-format", format]);
+        let mut command = program!("ingest", &whole, "- --source feed --input-format", format);
         run_with_input(&mut command, all.as_bytes())?.expect(0);
         let [grown, whole] = [&path, &whole].map(|path| {
             run!(
@@ -663,16 +647,12 @@ fn standard_input_with_a_name_that_has_grown_loses_no_record() -> TestResult {
     }
     let path = folder.path("text.simdb");
     let feed = |input: &str| {
-        let mut command = simdb();
-        command
-            .arg("ingest")
-            .arg(&path)
-            .args(["-", "--source", "feed", "--input-format", "text"]);
+        let mut command = program!("ingest", &path, "- --source feed --input-format text");
         run_with_input(&mut command, input.as_bytes())
     };
     feed(&long(1))?.expect(0);
     feed(&long(1))?.expect(0);
-    feed(&(long(1) + &long(2)))?.expect(2).says("`--restart`");
+    feed(&(long(1) + &long(2)))?.refused("`--restart`");
     Ok(())
 }
 
@@ -684,12 +664,7 @@ fn standard_input_goes_on_under_a_name() -> TestResult {
         .map(|i: u64| line(&format!("k{i}"), i << 30, 0))
         .collect();
     let feed = |input: &str, options: &[&str]| {
-        let mut command = simdb();
-        command
-            .arg("ingest")
-            .arg(&path)
-            .args(["-", "--json", "--max-distance", "0"])
-            .args(options);
+        let mut command = program!("ingest", &path, "- --json --max-distance 0", ..options);
         run_with_input(&mut command, input.as_bytes())
     };
     let named = ["--source", "feed"];
@@ -702,14 +677,12 @@ fn standard_input_goes_on_under_a_name() -> TestResult {
         feed(&lines.concat(), &named)?.expect(0).last()?["documents"],
         6
     );
-    let sources = run!("sources", &path, "--json").expect(0).object()?;
+    let sources = done!("sources", &path, "--json").object()?;
     assert_eq!(
         (&sources["source"], &sources["line"]),
         (&"feed".into(), &10.into())
     );
-    feed(&line("other", 7, 0), &named)?
-        .expect(2)
-        .says("--restart");
+    feed(&line("other", 7, 0), &named)?.refused("--restart");
     assert_eq!(
         feed(&line("other", 7, 0), &["--source", "feed", "--restart"])?
             .expect(0)
@@ -723,11 +696,7 @@ fn standard_input_goes_on_under_a_name() -> TestResult {
             10
         );
     }
-    let both = simdb()
-        .arg("ingest")
-        .arg(&path)
-        .args(["a", "b", "--source", "x"])
-        .output()?;
+    let both = program!("ingest", &path, "a b --source x").output()?;
     Ran::from(both).expect(2);
     Ok(())
 }
@@ -738,13 +707,13 @@ fn the_places_of_sources_are_in_copies_too() -> TestResult {
     let input = folder.file("a.jsonl", records(300, "a", &mut Random::new(3)))?;
     let (path, copy) = (folder.path("d.simdb"), folder.path("copy.simdb"));
     ran(&path, &input, &[])?.expect(0);
-    let sources = run!("sources", &path, "--json").expect(0).out;
-    run!("backup", &path, &copy).expect(0);
-    run!("compact", &path).expect(0);
+    let sources = done!("sources", &path, "--json").out;
+    done!("backup", &path, &copy);
+    done!("compact", &path);
     for path in [&path, &copy] {
-        assert_eq!(run!("sources", path, "--json").expect(0).out, sources);
+        assert_eq!(done!("sources", path, "--json").out, sources);
         ran(path, &input, &[])?.expect(0).says("is not read again");
-        run!("check", path).expect(0);
+        done!("check", path);
     }
     Ok(())
 }
@@ -771,12 +740,7 @@ fn an_input_that_is_given_twice_is_read_once() -> TestResult {
         let twice = ran(&other, inputs[0], &["--json"])?.expect(0);
         assert_eq!(twice.out.lines().count(), first.out.lines().count());
         let again = folder.path(&format!("again-{number}.simdb"));
-        let mut command = simdb();
-        command
-            .arg("ingest")
-            .arg(&again)
-            .args(inputs)
-            .args(["--max-distance", "3", "--json"]);
+        let mut command = program!("ingest", &again, ..inputs, "--max-distance 3 --json");
         let both = Ran::from(command.stdin(Stdio::null()).output()?)
             .expect(0)
             .says("is read once");
@@ -787,7 +751,7 @@ fn an_input_that_is_given_twice_is_read_once() -> TestResult {
                 "{field} of {inputs:?}"
             );
         }
-        assert_eq!(run!("sources", &again).expect(0).out.lines().count(), 1);
+        assert_eq!(done!("sources", &again).out.lines().count(), 1);
     }
     Ok(())
 }
@@ -851,12 +815,7 @@ fn reading_one_of_several_inputs_again_gives_the_verdicts_of_the_first_time() ->
         folder.file("b.jsonl", lines("b", 11))?,
     );
     let path = folder.path("d.simdb");
-    let mut command = simdb();
-    command
-        .args(["ingest"])
-        .arg(&path)
-        .args([&a, &b])
-        .args(["--max-distance", "3"]);
+    let mut command = program!("ingest", &path, &a, &b, "--max-distance 3");
     let first = Ran::from(command.stdin(Stdio::null()).output()?).expect(0);
     let of = |out: &str, name: char| -> Vec<String> {
         out.lines()
@@ -882,11 +841,14 @@ fn what_is_added_behind_a_second_reading_is_compared_with_all_that_is_stored() -
         let path = folder.path("d.simdb");
         let input = folder.file("a.jsonl", line("a", 1 << 40, 0))?;
         let other = folder.file("b.jsonl", line("b", 0xff_0000, 0))?;
-        let mut both = simdb();
-        both.arg("ingest")
-            .args([&path, &input, &other])
-            .args(options);
-        both.args(["--max-distance", "3"]);
+        let mut both = program!(
+            "ingest",
+            &path,
+            &input,
+            &other,
+            ..options,
+            "--max-distance 3"
+        );
         Ran::from(both.stdin(Stdio::null()).output()?).expect(0);
         ran(&path, &input, &[&options[..], &["--again"]].concat())?.expect(0);
         File::options()
@@ -898,10 +860,13 @@ fn what_is_added_behind_a_second_reading_is_compared_with_all_that_is_stored() -
 
         // Of standard input, what it has no more is stored all the same.
         let feed = |text: &str, restarts: bool| {
-            let mut command = simdb();
-            command.arg("ingest").arg(folder.path("feed.simdb"));
-            command.args(["-", "--source", "feed", "--max-distance", "3"]);
-            command.args(options).args(restarts.then_some("--restart"));
+            let mut command = program!(
+                "ingest",
+                folder.path("feed.simdb"),
+                "- --source feed --max-distance 3",
+                ..options,
+                ..restarts.then_some("--restart")
+            );
             run_with_input(&mut command, text.as_bytes())
         };
         feed(&line("b", 0xff_0000, 0), false)?.expect(0);
@@ -915,12 +880,14 @@ fn what_is_added_behind_a_second_reading_is_compared_with_all_that_is_stored() -
         let whole = gzip(line("a", 1 << 40, 0).as_bytes())?;
         let input = folder.file("a.jsonl.gz", &whole)?;
         let ingest = |inputs: [&Path; 2], option: Option<&str>| {
-            let mut command = simdb();
-            command.arg("ingest").arg(&path).args(inputs);
-            command
-                .args(["--max-distance", "3"])
-                .args(options)
-                .args(option);
+            let mut command = program!(
+                "ingest",
+                &path,
+                ..inputs,
+                "--max-distance 3",
+                ..options,
+                ..option
+            );
             command.stdin(Stdio::null()).output().map(Ran::from)
         };
         let other = folder.file("b.jsonl", line("b", 0xff_0000, 0))?;
@@ -1003,10 +970,17 @@ fn what_is_ignored_for_an_input_counts_for_those_behind_it() -> TestResult {
             let c = folder.file("c.jsonl", records.concat())?;
             let f = folder.file("f.jsonl", line("f", 0xff_0011, 0))?;
             let ingest = |inputs: &[&Path], option: Option<&str>| {
-                let mut command = simdb();
-                command.arg("ingest").arg(&path).args(inputs).args(option);
-                command.args(["--max-distance", "3", "--on-duplicate", policy, "--json"]);
-                command.args(["--batch", batch]).stdin(Stdio::null());
+                let mut command = program!(
+                    "ingest",
+                    &path,
+                    ..inputs,
+                    ..option,
+                    "--max-distance 3 --on-duplicate",
+                    policy,
+                    "--json --batch",
+                    batch
+                );
+                command.stdin(Stdio::null());
                 let ran = Ran::from(command.output()?).expect(0);
                 Ok::<Value, Box<dyn std::error::Error>>(ran.last()?["duplicates"].take())
             };

@@ -6,8 +6,8 @@ use std::time::Duration;
 use simdb::{Database, OpenOptions, Query};
 
 use crate::support::{
-    Folder, TestResult, assert_sound, bundled, document, gunzip, insert_all, leave_log, run, simdb,
-    spread,
+    Folder, TestResult, assert_sound, bundled, document, done, gunzip, insert_all, leave_log,
+    program, run, spread,
 };
 
 const PAGE: usize = 4096;
@@ -52,18 +52,16 @@ fn a_sound_file_gives_a_whole_copy_and_exit_code_0() -> TestResult {
     let folder = Folder::new()?;
     sound_file(&folder, 2_000)?;
     let before = std::fs::read(folder.path("d.simdb"))?;
-    let ran = run!("salvage", folder.path("d.simdb"), folder.path("n.simdb")).expect(0);
-    assert!(ran.out.contains("1801 of 1801 documents"), "{}", ran.out);
-    assert!(ran.out.contains("nothing is missing"), "{}", ran.out);
+    done!("salvage", folder.path("d.simdb"), folder.path("n.simdb"))
+        .prints("1801 of 1801 documents")
+        .prints("nothing is missing");
     let again = folder.path("again.simdb");
-    run!(
+    done!(
         "salvage",
         folder.path("d.simdb"),
         &again,
-        "--scheme",
-        "simhash-2"
+        "--scheme simhash-2"
     )
-    .expect(0)
     .says("not those that were given");
     assert_eq!(
         std::fs::read(folder.path("d.simdb"))?,
@@ -78,9 +76,7 @@ fn a_sound_file_gives_a_whole_copy_and_exit_code_0() -> TestResult {
     let found = snapshot.query(&Query::new(first.fingerprint().expect("it has one")))?;
     assert!(found.iter().any(|found| found.document.key() == b"key 1"));
     // Nothing is written over.
-    run!("salvage", folder.path("d.simdb"), folder.path("n.simdb"))
-        .expect(2)
-        .says("already exists");
+    run!("salvage", folder.path("d.simdb"), folder.path("n.simdb")).refused("already exists");
     Ok(())
 }
 
@@ -89,7 +85,7 @@ fn a_sound_file_gives_a_whole_copy_and_exit_code_0() -> TestResult {
 fn what_is_missing_is_counted_and_the_exit_code_is_2() -> TestResult {
     let folder = Folder::new()?;
     sound_file(&folder, 2_000)?;
-    run!("compact", folder.path("d.simdb")).expect(0);
+    done!("compact", folder.path("d.simdb"));
     let begin = damage_page_with(&folder.path("d.simdb"), MARKER.as_bytes())?;
     let ran = run!(
         "salvage",
@@ -128,34 +124,22 @@ fn a_file_without_header_is_salvaged_and_other_files_are_refused() -> TestResult
     let mut bytes = std::fs::read(folder.path("d.simdb"))?;
     bytes[..PAGE].fill(0);
     let damaged = folder.file("h.simdb", &bytes)?;
-    run!("stats", &damaged).expect(2).says("simdb salvage");
-    let ran = run!("salvage", &damaged, folder.path("n.simdb")).expect(2);
-    assert!(ran.out.contains("451 documents; how many"), "{}", ran.out);
-    assert!(
-        ran.out
-            .contains("it is not certain which commit was the last"),
-        "{}",
-        ran.out
-    );
+    run!("stats", &damaged).refused("simdb salvage");
+    let ran = run!("salvage", &damaged, folder.path("n.simdb"))
+        .expect(2)
+        .prints("451 documents; how many")
+        .prints("it is not certain which commit was the last");
     // What came after the commit that was found is not known.
     assert!(ran.out.contains("and greater"), "{}", ran.out);
     assert_sound(&open(&folder.path("n.simdb"))?)?;
 
     let text = folder.file("text", "no database\n".repeat(1_000))?;
-    run!("salvage", text, folder.path("m.simdb"))
-        .expect(2)
-        .says("nothing in it is recognised");
+    run!("salvage", text, folder.path("m.simdb")).refused("nothing in it is recognised");
     let empty = folder.file("empty", b"")?;
-    run!("salvage", empty, folder.path("m.simdb"))
-        .expect(2)
-        .says("nothing in it is recognised");
+    run!("salvage", empty, folder.path("m.simdb")).refused("nothing in it is recognised");
     let older = folder.file("older.simdb", gunzip(&bundled("format-7.simdb.gz"))?)?;
-    run!("salvage", older, folder.path("m.simdb"))
-        .expect(2)
-        .says("format version 7");
-    run!("salvage", folder.path("absent"), folder.path("m.simdb"))
-        .expect(2)
-        .says("no such database");
+    run!("salvage", older, folder.path("m.simdb")).refused("format version 7");
+    run!("salvage", folder.path("absent"), folder.path("m.simdb")).refused("no such database");
     run!("salvage", folder.path(""), folder.path("m.simdb")).expect(2);
     assert!(!folder.path("m.simdb").exists());
     Ok(())
@@ -167,11 +151,10 @@ fn a_file_that_is_open_for_writing_is_refused() -> TestResult {
     sound_file(&folder, 100)?;
     let database = open(&folder.path("d.simdb"))?;
     run!("salvage", folder.path("d.simdb"), folder.path("n.simdb"))
-        .expect(2)
-        .says("in use by another process");
+        .refused("in use by another process");
     drop(database);
     assert!(!folder.path("n.simdb").exists());
-    run!("salvage", folder.path("d.simdb"), folder.path("n.simdb")).expect(0);
+    done!("salvage", folder.path("d.simdb"), folder.path("n.simdb"));
     Ok(())
 }
 
@@ -180,7 +163,7 @@ fn a_file_that_is_open_for_writing_is_refused() -> TestResult {
 fn settings_are_asked_for_by_name_if_they_are_lost() -> TestResult {
     let folder = Folder::new()?;
     sound_file(&folder, 500)?;
-    run!("compact", folder.path("d.simdb")).expect(0);
+    done!("compact", folder.path("d.simdb"));
     let mut bytes = std::fs::read(folder.path("d.simdb"))?;
     // The names of the rows of the table `meta` stand before these rows.
     let places: Vec<usize> = (0..bytes.len() - 19)
@@ -193,23 +176,13 @@ fn settings_are_asked_for_by_name_if_they_are_lost() -> TestResult {
     let damaged = folder.file("m.simdb", &bytes)?;
     let new = folder.path("n.simdb");
     run!("salvage", &damaged, &new)
-        .expect(2)
-        .says("its settings cannot be read")
+        .refused("its settings cannot be read")
         .says("--scheme");
     assert!(!new.exists());
-    run!("salvage", &damaged, &new, "--plan", "4x16")
+    run!("salvage", &damaged, &new, "--plan 4x16").refused("--scheme");
+    run!("salvage", &damaged, &new, "--scheme external --plan 4x16")
         .expect(2)
-        .says("--scheme");
-    let ran = run!(
-        "salvage", &damaged, &new, "--scheme", "external", "--plan", "4x16"
-    )
-    .expect(2);
-    assert!(
-        ran.out
-            .contains("451 documents; how many there were is not known"),
-        "{}",
-        ran.out
-    );
+        .prints("451 documents; how many there were is not known");
     assert_sound(&open(&new)?)?;
     Ok(())
 }
@@ -222,9 +195,7 @@ fn a_killed_salvage_leaves_no_half_file() -> TestResult {
     sound_file(&folder, 20_000)?;
     let new = folder.path("n.simdb");
     for pause in (0..8).map(|i| Duration::from_millis(i * i * 4)) {
-        let mut child = simdb()
-            .arg("salvage")
-            .args([&folder.path("d.simdb"), &new])
+        let mut child = program!("salvage", &folder.path("d.simdb"), &new)
             .stdout(std::process::Stdio::null())
             .spawn()?;
         std::thread::sleep(pause);

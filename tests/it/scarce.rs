@@ -15,7 +15,8 @@ use simdb::{Database, Fingerprint, OpenOptions};
 
 use crate::support::random::is_long_run;
 use crate::support::{
-    Folder, LIMIT, Ran, TestResult, assert_sound, document, insert_all, simdb, spread, within,
+    Folder, LIMIT, Ran, TestResult, assert_sound, document, insert_all, program, simdb, spread,
+    within,
 };
 
 /// The documents of the database before each command.
@@ -221,7 +222,7 @@ struct Trials {
 }
 
 impl Trials {
-    fn new() -> Result<Self, Box<dyn std::error::Error>> {
+    fn new() -> TestResult<Self> {
         let top = Folder::new()?;
         fs::create_dir(top.path("before"))?;
         let database = top.database("before/d.simdb")?;
@@ -231,10 +232,7 @@ impl Trials {
         drop(database);
         let lines = (0..DOCUMENTS).map(|i| format!("m{i}\t{:016x}\n", bits(i + DOCUMENTS / 2)));
         top.file("before/more.tsv", lines.collect::<String>())?;
-        let dump = simdb()
-            .arg("dump")
-            .arg(top.path("before/d.simdb"))
-            .output()?;
+        let dump = program!("dump", top.path("before/d.simdb")).output()?;
         top.file("before/dump.jsonl", dump.stdout)?;
         Ok(Self { top })
     }
@@ -254,7 +252,7 @@ impl Trials {
     }
 
     /// All that is in the folder. Databases are sound.
-    fn kept(&self) -> Result<BTreeMap<String, Kept>, Box<dyn std::error::Error>> {
+    fn kept(&self) -> TestResult<BTreeMap<String, Kept>> {
         let mut kept = BTreeMap::new();
         for entry in fs::read_dir(self.top.path("w"))? {
             let entry = entry?;
@@ -271,13 +269,8 @@ impl Trials {
     }
 
     /// Runs a command without a limit. Returns what it leaves.
-    fn unlimited(
-        &self,
-        verb: &Verb,
-        what: &str,
-    ) -> Result<BTreeMap<String, Kept>, Box<dyn std::error::Error>> {
-        let ran = simdb()
-            .args(verb.arguments)
+    fn unlimited(&self, verb: &Verb, what: &str) -> TestResult<BTreeMap<String, Kept>> {
+        let ran = program!(..verb.arguments)
             .current_dir(self.top.path("w"))
             .output()?;
         let ran = Ran::from(ran);
@@ -297,7 +290,7 @@ impl Trials {
         limit: u64,
         verb: &Verb,
         wanted: &BTreeMap<String, Kept>,
-    ) -> Result<bool, Box<dyn std::error::Error>> {
+    ) -> TestResult<bool> {
         self.begin()?;
         let before = self.kept()?;
         let mut command = scarce.limited(limit, &self.top.path("w"), verb.arguments);
@@ -358,7 +351,7 @@ impl Trials {
     }
 
     /// Tries a limit of all values with each command. Returns how many runs have met it.
-    fn try_all(&self, scarce: Scarce) -> Result<u64, Box<dyn std::error::Error>> {
+    fn try_all(&self, scarce: Scarce) -> TestResult<u64> {
         let mut met = 0;
         for verb in &VERBS {
             self.begin()?;
@@ -388,7 +381,7 @@ impl Kept {
 }
 
 /// What a sound database holds.
-fn documents(path: &Path) -> Result<Kept, Box<dyn std::error::Error>> {
+fn documents(path: &Path) -> TestResult<Kept> {
     let database = Database::open(path, &OpenOptions::new())?;
     assert_sound(&database)?;
     let mut documents = Vec::new();
@@ -475,10 +468,10 @@ fn an_output_that_cannot_be_written_is_told() -> TestResult {
     ];
     for arguments in commands {
         let full = fs::File::options().write(true).open("/dev/full")?;
-        let mut command = simdb();
-        command.args(arguments).current_dir(trials.top.path("w"));
+        let mut command = program!(..arguments);
+        command.current_dir(trials.top.path("w"));
         let ran = command.stdin(Stdio::null()).stdout(full).output()?;
-        Ran::from(ran).expect(2).says("No space left on device");
+        Ran::from(ran).refused("No space left on device");
     }
     // A dump that was cut is known as such, wherever it was.
     let dump = fs::read(trials.top.path("w/dump.jsonl"))?;
@@ -486,8 +479,7 @@ fn an_output_that_cannot_be_written_is_told() -> TestResult {
         trials
             .top
             .file("w/cut.jsonl", &dump[..dump.len() * part / 20])?;
-        let mut command = simdb();
-        command.args(["load", "cut.simdb", "cut.jsonl"]);
+        let mut command = program!("load cut.simdb cut.jsonl");
         Ran::from(command.current_dir(trials.top.path("w")).output()?).expect(2);
         assert!(!trials.top.path("w/cut.simdb").exists());
     }

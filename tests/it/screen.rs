@@ -12,13 +12,13 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use simdb::{Database, OpenOptions};
 
-use crate::support::{Folder, TestResult, document, insert_all, simdb, spread};
+use crate::support::{Folder, TestResult, document, insert_all, program, simdb, spread};
 
 /// Runs a command on a terminal, of which `redirect` may take away a stream. Returns what the terminal got.
 fn on_terminal(
     command: &mut Command,
     redirect: impl FnOnce(&mut Command),
-) -> Result<(ExitStatus, String), Box<dyn std::error::Error>> {
+) -> TestResult<(ExitStatus, String)> {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
     grantpt(&master)?;
     unlockpt(&master)?;
@@ -51,7 +51,7 @@ fn on_terminal(
 }
 
 /// 3,000 documents, in groups of one fingerprint: one of 1,000, one of 500, others of 2. The rest is near nothing.
-fn folder() -> Result<Folder, Box<dyn std::error::Error>> {
+fn folder() -> TestResult<Folder> {
     let folder = Folder::new()?;
     let line = |i: u64| {
         let group = match i {
@@ -67,16 +67,7 @@ fn folder() -> Result<Folder, Box<dyn std::error::Error>> {
 }
 
 fn ingest(folder: &Folder, more: &[&str]) -> Command {
-    let mut command = simdb();
-    command
-        .args([
-            "ingest",
-            "d.simdb",
-            "in.tsv",
-            "--input-format",
-            "fingerprints",
-        ])
-        .args(more);
+    let mut command = program!("ingest d.simdb in.tsv --input-format fingerprints", ..more);
     command.current_dir(folder.path(""));
     command
 }
@@ -172,7 +163,7 @@ fn rejected_records_do_not_fill_the_terminal() -> TestResult {
 }
 
 /// What one command prints on a terminal without messages, a line each.
-fn lines_on_terminal(command: &mut Command) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+fn lines_on_terminal(command: &mut Command) -> TestResult<Vec<String>> {
     let (status, seen) = on_terminal(command.arg("--quiet"), |_| {})?;
     assert!(status.success(), "{seen}");
     Ok(seen.lines().map(str::to_owned).collect())
@@ -214,8 +205,7 @@ fn clusters_and_queries_have_names_of_columns_on_a_terminal_only() -> TestResult
         ),
         ("query", &["--key", "b", "--limit", "0"], &["2"]),
     ] {
-        let mut command = simdb();
-        command.arg(verb).arg(&path).args(more);
+        let mut command = program!(verb, &path, ..more);
         assert_eq!(lines_on_terminal(&mut command)?, lines, "{verb} {more:?}");
         let is_headed = lines.len() > 1;
         let output = command.stdout(Stdio::piped()).output()?;
@@ -228,8 +218,7 @@ fn clusters_and_queries_have_names_of_columns_on_a_terminal_only() -> TestResult
     assert_eq!(verified[0], "distance\tsimilarity\twords\tkey");
     assert_eq!(verified[1], "0\t-\t1.00\ta");
     for verb in ["clusters", "query"] {
-        let mut command = simdb();
-        command.arg(verb).arg(&path).arg("--json");
+        let mut command = program!(verb, &path, "--json");
         if verb == "query" {
             command.args(["--key", "a"]);
         }
@@ -237,8 +226,7 @@ fn clusters_and_queries_have_names_of_columns_on_a_terminal_only() -> TestResult
         assert!(lines.iter().all(|line| line.starts_with('{')), "{lines:?}");
     }
     // Nothing is found, and a heading of nothing would be odd.
-    let mut command = simdb();
-    command.args(["query", "--fingerprint", "ffffffffffffffff"]);
+    let mut command = program!("query --fingerprint ffffffffffffffff");
     let (_, seen) = on_terminal(command.arg(&path).arg("--quiet"), |_| {})?;
     assert_eq!(seen, "");
     Ok(())
@@ -251,12 +239,8 @@ fn pairs_have_names_of_columns_on_a_terminal_only() -> TestResult {
     let path = folder.path("d.simdb");
     let database = folder.database("d.simdb")?;
     insert_all(&database, [document("a", 1), document("b", 1)])?;
-    let pairs = |more: &[&str]| {
-        let mut command = simdb();
-        command.arg("pairs").arg(&path).args(more).arg("--quiet");
-        command
-    };
-    let lines = |more: &[&str]| -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let pairs = |more: &[&str]| program!("pairs", &path, ..more, "--quiet");
+    let lines = |more: &[&str]| -> TestResult<Vec<String>> {
         let (status, seen) = on_terminal(&mut pairs(more), |_| {})?;
         assert!(status.success(), "{seen}");
         Ok(seen

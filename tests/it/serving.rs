@@ -21,8 +21,8 @@ use simdb::{
 
 use crate::support::random::{Random, amount, seed_or};
 use crate::support::{
-    Folder, LIMIT, Ran, TestResult, assert_sound, document, external, insert_all, run,
-    run_with_input, simdb, spread, wait_until, within,
+    Folder, LIMIT, Ran, TestResult, assert_sound, document, done, external, insert_all, program,
+    run, run_with_input, simdb, spread, wait_until, within,
 };
 
 /// So long clients wait in vain in a test that is about waiting in vain.
@@ -39,15 +39,11 @@ struct Owner {
 
 impl Owner {
     /// Starts one, and waits until it serves.
-    fn start(database: &Path, options: &[&str]) -> Result<Self, Box<dyn std::error::Error>> {
+    fn start(database: &Path, options: &[&str]) -> TestResult<Self> {
         Self::start_by(simdb(), database, options)
     }
 
-    fn start_by(
-        mut command: Command,
-        database: &Path,
-        options: &[&str],
-    ) -> Result<Self, Box<dyn std::error::Error>> {
+    fn start_by(mut command: Command, database: &Path, options: &[&str]) -> TestResult<Self> {
         command.arg("serve").arg(database).args(options);
         command.args(["--scheme", "external"]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -62,7 +58,7 @@ impl Owner {
     }
 
     /// Ends it in order, and returns whether it ended well.
-    fn end(mut self) -> Result<bool, Box<dyn std::error::Error>> {
+    fn end(mut self) -> TestResult<bool> {
         self.signal(libc::SIGTERM)?;
         Ok(self.child.wait()?.success())
     }
@@ -356,7 +352,7 @@ fn an_owner_that_is_killed_again_and_again_loses_nothing_that_was_answered() -> 
     let kills = amount("SIMDB_OWNER_KILLS", 6, 200);
     let ends = AtomicBool::new(false);
     let mut random = Random::new(seed_or(7));
-    let answered = thread::scope(|scope| -> Result<Vec<u64>, Box<dyn std::error::Error>> {
+    let answered = thread::scope(|scope| -> TestResult<Vec<u64>> {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|process| {
                 let (path, ends) = (&path, &ends);
@@ -863,11 +859,11 @@ fn clients_leave_files_for_the_database_and_for_commands() -> TestResult {
     let (mut clients, refusal) = connect_until_refused(&path)?;
     assert!(clients.len() >= 30, "{} clients: {refusal}", clients.len());
     assert!(refusal.contains("has 40 clients already"), "{refusal}");
-    run!("stats", &path).expect(2).says("clients already");
+    run!("stats", &path).refused("clients already");
     clients.truncate(30);
     wait_until("a place", || is_let_in(&path));
-    run!("stats", &path).expect(0);
-    run!("compact", &path).expect(0);
+    done!("stats", &path);
+    done!("compact", &path);
     drop(clients);
     assert!(owner.end()?);
     Ok(())
@@ -947,7 +943,7 @@ fn one_owner_at_a_time_and_the_other_is_told_so() -> TestResult {
     let path = folder.path("d.simdb");
     let owner = Owner::start(&path, &[])?;
     let number = owner.child.id().to_string();
-    run!("serve", &path).expect(2).says("in use").says(&number);
+    run!("serve", &path).refused("in use").says(&number);
     let other = Database::open(&path, &OpenOptions::new().serve(true));
     assert!(matches!(other, Err(Error::Busy { .. })));
     assert!(serves(&path));
@@ -1519,9 +1515,8 @@ fn ingest_of_a_database_that_is_served_goes_through_its_socket() -> TestResult {
     )?;
     let input = "third\t0000000000000007\nbad line\n";
     let ingested = |arguments: &[&str], input: &str| {
-        let mut command = simdb();
-        command.args(["ingest", "--input-format", "fingerprints"]);
-        command.args(arguments).current_dir(folder.path("."));
+        let mut command = program!("ingest --input-format fingerprints", ..arguments);
+        command.current_dir(folder.path("."));
         run_with_input(&mut command, input.as_bytes())
     };
     // What is printed of a database in use is what is printed of one that is not.
@@ -1540,15 +1535,11 @@ fn ingest_of_a_database_that_is_served_goes_through_its_socket() -> TestResult {
     assert!(!rejected.is_empty());
     // The other process would write to its own.
     let own = [&["d.simdb"][..], &["--rejected", "/dev/stderr", "-"]].concat();
-    ingested(&own, input)?
-        .expect(2)
-        .says("only this process has it");
+    ingested(&own, input)?.refused("only this process has it");
     // It was read to its end, and is known again.
     ingested(&["d.simdb", "a.tsv"], "")?.expect(0).says("again");
     // Other choices than those of the database are refused, as they are of one that is closed.
-    ingested(&["d.simdb", "--sketch", "16", "a.tsv"], "")?
-        .expect(2)
-        .says("sketch");
+    ingested(&["d.simdb", "--sketch", "16", "a.tsv"], "")?.refused("sketch");
     let client = Client::connect(&path, &patient())?;
     assert!(client.get("third")?.is_some());
     assert!(owner.end()?);
@@ -1561,7 +1552,7 @@ fn a_database_whose_socket_is_taken_is_not_created() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("new.simdb");
     let taken = folder.file("new.simdb.sock", "precious")?;
-    run!("serve", &path).expect(2).says("new.simdb.sock");
+    run!("serve", &path).refused("new.simdb.sock");
     let refused = Database::create(&path, &external().serve(true));
     assert!(
         matches!(refused, Err(Error::AlreadyExists { .. })),
@@ -1576,9 +1567,7 @@ fn a_database_whose_socket_is_taken_is_not_created() -> TestResult {
     assert!(!path.exists());
     fs::remove_file(&taken)?;
     let _listener = UnixListener::bind(&taken)?;
-    run!("serve", &path)
-        .expect(2)
-        .says("somebody listens there already");
+    run!("serve", &path).refused("somebody listens there already");
     assert!(build().is_err());
     assert!(!path.exists());
     Ok(())
@@ -1603,11 +1592,11 @@ fn a_database_whose_file_was_removed_is_saved_by_its_socket() -> TestResult {
         run!("create", &path),
         run!("backup", &path, folder.path("lost.simdb")),
     ] {
-        ran.expect(2).says("still has it open: `simdb backup");
+        ran.refused("still has it open: `simdb backup");
     }
     assert!(!path.exists());
     let saved = folder.path("saved.simdb");
-    run!("backup", &path, &saved, "--socket", &socket).expect(0);
+    done!("backup", &path, &saved, "--socket", &socket);
     let saved = Database::open(&saved, &OpenOptions::new())?;
     assert_eq!(saved.snapshot()?.stats()?.documents, 10);
     // What it holds has no place any more.

@@ -6,7 +6,7 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, assert_sound, bundled, document, external, insert_all, run,
+    Folder, TestResult, assert_sound, bundled, document, done, external, insert_all, run,
 };
 
 /// A document whose sketch differs in `differing` of 128 samples from that with 0.
@@ -17,7 +17,7 @@ fn like(key: &str, bits: u64, differing: usize) -> simdb::Result<Document> {
 }
 
 /// Four documents: near and alike, near and unlike, farther and the same, near without a sketch.
-fn four(folder: &Folder) -> Result<Database, Box<dyn std::error::Error>> {
+fn four(folder: &Folder) -> TestResult<Database> {
     let options = external().sketch_size(SketchSize::Bytes16);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let unsketched = document("unsketched", 0b1);
@@ -286,22 +286,18 @@ fn the_program_shows_similarity_and_takes_a_least_one() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.path("pg.simdb");
     let input = bundled("pg-docs-html/docs.jsonl.gz");
-    run!(
+    done!(
         "ingest",
         &database,
         &input,
-        "--sketch",
-        "32",
-        "--min-similarity",
-        "0.6"
-    )
-    .expect(0);
-    let stats = run!("stats", &database, "--json").expect(0).object()?;
+        "--sketch 32 --min-similarity 0.6"
+    );
+    let stats = done!("stats", &database, "--json").object()?;
     assert_eq!(
         (&stats["sketch_bytes"], &stats["min_similarity"]),
         (&32.into(), &0.6.into())
     );
-    let ask = |arguments: &[&str]| -> Result<serde_json::Value, Box<dyn std::error::Error>> {
+    let ask = |arguments: &[&str]| -> TestResult<serde_json::Value> {
         let mut command = crate::support::simdb();
         command
             .args(["query", "--key", "pg17-view-pg-locks", "--json"])
@@ -348,9 +344,7 @@ fn the_program_shows_similarity_and_takes_a_least_one() -> TestResult {
         similarities.collect::<Vec<_>>().is_sorted_by(|a, b| a >= b),
         "{sorted}"
     );
-    let document = run!("get", &database, "pg17-view-pg-locks", "--json")
-        .expect(0)
-        .object()?;
+    let document = done!("get", &database, "pg17-view-pg-locks --json").object()?;
     assert_eq!(document["sketch"].as_str().map(str::len), Some(64));
     assert!(
         document["shingles"]
@@ -360,23 +354,15 @@ fn the_program_shows_similarity_and_takes_a_least_one() -> TestResult {
     run!(
         "query",
         &database,
-        "--key",
-        "pg17-view-pg-locks",
-        "--min-similarity",
-        "1.5"
+        "--key pg17-view-pg-locks --min-similarity 1.5"
     )
-    .expect(2)
-    .says("0 to 1");
+    .refused("0 to 1");
     run!(
         "query",
         &database,
-        "--fingerprint",
-        "0000000000000000",
-        "--min-similarity",
-        "0.5"
+        "--fingerprint 0000000000000000 --min-similarity 0.5"
     )
-    .expect(2)
-    .says("no sketch is given");
+    .refused("no sketch is given");
     Ok(())
 }
 
@@ -398,20 +384,20 @@ fn features_of_the_caller_are_ingested_and_asked_for() -> TestResult {
     let input = folder.file("in.jsonl", lines.concat())?;
     for scheme in ["simhash", "minwise"] {
         let database = folder.path(scheme);
-        let ran = run!("ingest", &database, &input, "--scheme", scheme).expect(0);
+        let ran = done!("ingest", &database, &input, "--scheme", scheme);
         assert!(ran.out.starts_with("b is near a (distance "), "{}", ran.out);
         assert!(
             ran.out.contains("3 documents: 1 near-duplicate,") && ran.out.contains("1 too short"),
             "{}",
             ran.out
         );
-        let ran = ran.says("line 4: the weight 0 of a feature cannot be used");
-        assert!(ran.err.contains("line 5: field `features`"), "{}", ran.err);
+        ran.says("line 4: the weight 0 of a feature cannot be used")
+            .says("line 5: field `features`");
         let asked = folder.file(
             "asked.jsonl",
             line("q", &features(",\"show\":2,\"paint\":2,\"in\":0.1")),
         )?;
-        let ran = run!("query", &database, "--input", asked).expect(0);
+        let ran = done!("query", &database, "--input", asked);
         assert!(
             ran.out.starts_with("q is near ") && ran.out.contains("b (distance"),
             "{}",
@@ -438,11 +424,8 @@ fn ready_sketches_are_ingested_and_wrong_ones_rejected() -> TestResult {
     ];
     let input = folder.file("in.jsonl", lines.concat())?;
     let database = folder.path("d.simdb");
-    run!(
-        "create", &database, "--scheme", "external", "--sketch", "16"
-    )
-    .expect(0);
-    let ran = run!("ingest", &database, &input, "--min-similarity", "0.7").expect(0);
+    done!("create", &database, "--scheme external --sketch 16");
+    let ran = done!("ingest", &database, &input, "--min-similarity 0.7");
     assert!(
         ran.out
             .starts_with("b is near a (distance 0, similarity 0.75)\n2 documents: 1 near"),
@@ -458,9 +441,7 @@ fn ready_sketches_are_ingested_and_wrong_ones_rejected() -> TestResult {
         assert!(ran.err.contains(problem), "{problem}: {}", ran.err);
     }
     let plain = folder.path("plain.simdb");
-    run!("create", &plain, "--scheme", "external").expect(0);
-    run!("ingest", &plain, &input, "--min-similarity", "0.7")
-        .expect(2)
-        .says("the database has no sketches");
+    done!("create", &plain, "--scheme external");
+    run!("ingest", &plain, &input, "--min-similarity 0.7").refused("the database has no sketches");
     Ok(())
 }

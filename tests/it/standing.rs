@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use simdb::{Database, Document, Error, OpenOptions, Sketch, SketchSize};
 
 use crate::support::{
-    Folder, Ran, TestResult, document, external, insert_all, run_with_input, simdb, spread,
+    Folder, Ran, TestResult, document, external, insert_all, program, run_with_input, simdb, spread,
 };
 
 /// 200 documents, some with equal and near fingerprints. `other` is the payload of the last one.
@@ -29,7 +29,7 @@ fn database(path: &Path, other: &str) -> TestResult {
     Ok(())
 }
 
-fn ran(folder: &Folder, arguments: &[&str]) -> Result<Ran, Box<dyn std::error::Error>> {
+fn ran(folder: &Folder, arguments: &[&str]) -> TestResult<Ran> {
     let mut command = simdb();
     Ok(command
         .args(arguments)
@@ -79,7 +79,7 @@ fn assert_done_once_more(folder: &Folder, arguments: &[&str], others: &[&str]) -
     for (number, file) in files.iter().enumerate() {
         fs::write(&out, file)?;
         let before = state(&out)?;
-        ran(folder, arguments)?.expect(2).says("already exists");
+        ran(folder, arguments)?.refused("already exists");
         assert!(
             state(&out)? == before,
             "{arguments:?} has changed file {number}, which is not its own"
@@ -172,7 +172,7 @@ fn a_load_that_was_killed_after_its_end_is_done() -> TestResult {
     // From standard input too.
     let dump = fs::read(folder.path("d.jsonl"))?;
     for _ in 0..2 {
-        run_with_input(simdb().arg("load").arg(folder.path("out")), &dump)?.expect(0);
+        run_with_input(&mut program!("load", folder.path("out")), &dump)?.expect(0);
     }
     leave_open(&folder.path("out"))?;
     ran(&folder, &["load", "out", "d.jsonl"])?
@@ -194,9 +194,7 @@ fn a_load_that_was_killed_after_its_end_is_done() -> TestResult {
     )?
     .expect(0);
     ran(&folder, &["delete", "out", "more"])?.expect(0);
-    ran(&folder, &["load", "out", "d.jsonl"])?
-        .expect(2)
-        .says("already exists");
+    ran(&folder, &["load", "out", "d.jsonl"])?.refused("already exists");
     Ok(())
 }
 
@@ -228,9 +226,7 @@ fn a_backup_that_was_killed_after_its_end_is_done() -> TestResult {
     let before = state(&path)?;
     fs::hard_link(&path, folder.path("link.simdb"))?;
     for itself in ["d.simdb", "link.simdb", "./d.simdb"] {
-        ran(&folder, &["backup", "d.simdb", itself])?
-            .expect(2)
-            .says("already exists");
+        ran(&folder, &["backup", "d.simdb", itself])?.refused("already exists");
     }
     assert!(state(&path)? == before);
     // What was stored since the backup is not in it.
@@ -242,9 +238,7 @@ fn a_backup_that_was_killed_after_its_end_is_done() -> TestResult {
     let added = Database::open(&path, &OpenOptions::new())?;
     insert_all(&added, [document("later", 1)])?;
     drop(added);
-    ran(&folder, &["backup", "d.simdb", "out"])?
-        .expect(2)
-        .says("already exists");
+    ran(&folder, &["backup", "d.simdb", "out"])?.refused("already exists");
     Ok(())
 }
 

@@ -280,7 +280,7 @@ fn a_slow_input_keeps_nobody_from_writing() -> TestResult {
     let folder = Folder::new()?;
     let database = shared_database(&folder)?;
     let has_begun = AtomicU64::new(0);
-    let took = thread::scope(|scope| -> Result<Duration, Box<dyn std::error::Error>> {
+    let took = thread::scope(|scope| -> TestResult<Duration> {
         let ingestion = scope.spawn(|| {
             let options = ReadOptions::new().format(InputFormat::Fingerprints);
             let records = Records::open(["-"], options)?.standard_input(Slow(0));

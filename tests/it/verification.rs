@@ -9,7 +9,7 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, Ran, TestResult, assert_sound, document, gzip, insert_all, listed, run, simdb,
+    Folder, Ran, TestResult, assert_sound, document, done, gzip, insert_all, listed, program, run,
 };
 
 /// Documents whose payloads tell what they are like. All are near to 0.
@@ -226,7 +226,7 @@ fn text(last: &str) -> String {
 }
 
 /// A database of three documents near each other: `a` and `b` share most of their words, `c` has others.
-fn texts(folder: &Folder) -> Result<String, Box<dyn std::error::Error>> {
+fn texts(folder: &Folder) -> TestResult<String> {
     let (a, b) = (text("said the mayor"), text("said a mayor"));
     let c = text("ships ferries trains and planes wait");
     let input = format!("a\t{a}\nb\t{b}\nc\t{c}\n");
@@ -247,11 +247,10 @@ fn ingest_compares_the_texts_of_its_inputs_and_of_a_file() -> TestResult {
     );
     let verify = ["--verify", "words", "--min-verified", "0.8", "--texts"];
     // Texts of the inputs are known without the file.
-    let ran = run!(
+    let ran = done!(
         "ingest", &path, &input, WIDE[0], WIDE[1], WIDE[2], WIDE[3], verify[0], verify[1],
         verify[2], verify[3], verify[4], &none, "--json"
-    )
-    .expect(0);
+    );
     let objects = ran.json()?;
     assert_eq!(objects.len(), 2, "{}", ran.out);
     assert_eq!(objects[0]["key"], "b");
@@ -263,14 +262,12 @@ fn ingest_compares_the_texts_of_its_inputs_and_of_a_file() -> TestResult {
     assert_eq!(objects[1]["without_text"], 0);
     // In another run, the stored texts come from the file.
     let d = folder.file("d.tsv", format!("d\t{}\n", text("said the mayor")))?;
-    let again = |texts: &std::path::Path| -> Result<Ran, Box<dyn std::error::Error>> {
+    let again = |texts: &std::path::Path| -> TestResult<Ran> {
         Ok(run!(
             "ingest",
             &path,
             &d,
-            "--on-duplicate",
-            "skip",
-            "--again",
+            "--on-duplicate skip --again",
             WIDE[2],
             WIDE[3],
             verify[0],
@@ -281,27 +278,20 @@ fn ingest_compares_the_texts_of_its_inputs_and_of_a_file() -> TestResult {
             texts
         ))
     };
-    let ran = again(&input)?.expect(0);
-    assert!(
-        ran.out
-            .contains("d is near a (distance 0, similarity 1.00, words 1.00), b "),
-        "{}",
-        ran.out
-    );
+    let ran = again(&input)?
+        .expect(0)
+        .prints("d is near a (distance 0, similarity 1.00, words 1.00), b ");
     assert!(
         ran.out.contains("skipped") && !ran.out.contains("without text"),
         "{}",
         ran.out
     );
-    let ran = again(&none)?
+    again(&none)?
         .expect(0)
         .says("a: there is no text in")
-        .says("c: there is no text in");
-    assert!(
-        ran.out.contains("1 inserted") && ran.out.contains("3 without text"),
-        "{}",
-        ran.out
-    );
+        .says("c: there is no text in")
+        .prints("1 inserted")
+        .prints("3 without text");
     Ok(())
 }
 
@@ -318,7 +308,7 @@ fn a_key_that_comes_again_is_compared_by_the_text_that_is_stored() -> TestResult
         format!("a\t{first}\nb\t{first}\na\t{second}\nc\t{second}\n"),
     )?;
     let none = folder.file("none.tsv", "")?;
-    let ran = run!(
+    done!(
         "ingest",
         folder.path("d.simdb"),
         input,
@@ -326,24 +316,11 @@ fn a_key_that_comes_again_is_compared_by_the_text_that_is_stored() -> TestResult
         WIDE[1],
         WIDE[2],
         WIDE[3],
-        "--verify",
-        "cosine",
-        "--texts",
+        "--verify cosine --texts",
         none
     )
-    .expect(0);
-    assert!(
-        ran.out
-            .contains("b is near a (distance 0, similarity 1.00, cosine 1.00)"),
-        "{}",
-        ran.out
-    );
-    assert!(
-        ran.out
-            .contains("c is near a (distance 0, similarity 1.00, cosine 1.00)"),
-        "{}",
-        ran.out
-    );
+    .prints("b is near a (distance 0, similarity 1.00, cosine 1.00)")
+    .prints("c is near a (distance 0, similarity 1.00, cosine 1.00)");
     Ok(())
 }
 
@@ -352,7 +329,7 @@ fn query_compares_texts_of_a_compressed_file() -> TestResult {
     let folder = Folder::new()?;
     let input = texts(&folder)?;
     let path = folder.path("d.simdb");
-    run!(
+    done!(
         "ingest",
         &path,
         folder.path("in.tsv"),
@@ -360,24 +337,15 @@ fn query_compares_texts_of_a_compressed_file() -> TestResult {
         WIDE[1],
         WIDE[2],
         WIDE[3]
-    )
-    .expect(0);
+    );
     let packed = folder.file("texts.tsv.gz", gzip(input.as_bytes())?)?;
-    let ask = |how: &str,
-               what: &str,
-               texts: &std::path::Path,
-               json: &str|
-     -> Result<Ran, Box<dyn std::error::Error>> {
+    let ask = |how: &str, what: &str, texts: &std::path::Path, json: &str| -> TestResult<Ran> {
         Ok(run!(
             "query",
             &path,
             how,
             what,
-            "--verify",
-            "words",
-            "--min-verified",
-            "0.8",
-            "--texts",
+            "--verify words --min-verified 0.8 --texts",
             texts,
             json
         ))
@@ -434,9 +402,7 @@ fn query_compares_texts_of_a_compressed_file() -> TestResult {
         ran.out
     );
     let none = folder.file("none.tsv", "")?;
-    ask("--text", &text("said the mayor"), &none, plain)?
-        .expect(2)
-        .says("b: there is no text in");
+    ask("--text", &text("said the mayor"), &none, plain)?.refused("b: there is no text in");
     ask("--input", &pages_path, &some, plain)?.expect(2);
     // Pages are found by the texts of pages, and the last of a key counts.
     let a = |html: &str| serde_json::json!({"id": "a", "html": html}).to_string();
@@ -448,8 +414,9 @@ fn query_compares_texts_of_a_compressed_file() -> TestResult {
             a(&format!("<p>{}", text("said the mayor")))
         ),
     )?;
-    let ran = ask("--text", &text("said the mayor"), &html, plain)?.expect(0);
-    assert!(ran.out.contains("\t1.00\ta\n"), "{}", ran.out);
+    ask("--text", &text("said the mayor"), &html, plain)?
+        .expect(0)
+        .prints("\t1.00\ta\n");
     Ok(())
 }
 
@@ -460,7 +427,7 @@ fn a_folder_for_temporary_files_that_cannot_be_used_is_named() -> TestResult {
     let folder = Folder::new()?;
     texts(&folder)?;
     let path = folder.path("d.simdb");
-    run!("ingest", &path, folder.path("in.tsv")).expect(0);
+    done!("ingest", &path, folder.path("in.tsv"));
     let commands: [&[&str]; 2] = [
         &[
             "query", "d.simdb", "--key", "c", "--verify", "words", "--texts", "in.tsv",
@@ -468,14 +435,12 @@ fn a_folder_for_temporary_files_that_cannot_be_used_is_named() -> TestResult {
         &["pairs", "d.simdb", "--with", "in.tsv"],
     ];
     for arguments in commands {
-        let mut command = simdb();
+        let mut command = program!(..arguments);
         command
-            .args(arguments)
             .env("TMPDIR", folder.path("gone"))
             .current_dir(folder.path("."));
         Ran::from(command.output()?)
-            .expect(2)
-            .says("gone: this folder for temporary files cannot be used: ")
+            .refused("gone: this folder for temporary files cannot be used: ")
             .says("; make room there, or let TMPDIR name another one");
     }
     Ok(())
@@ -494,7 +459,7 @@ fn payloads_can_be_the_texts() -> TestResult {
     );
     let input = line("a", &a, &a) + &line("b", &a, "") + &line("c", &c, &c) + &line("d", &a, &a);
     let input = folder.file("in.jsonl", input)?;
-    let ran = run!(
+    let ran = done!(
         "ingest",
         &path,
         &input,
@@ -502,14 +467,8 @@ fn payloads_can_be_the_texts() -> TestResult {
         WIDE[1],
         WIDE[2],
         WIDE[3],
-        "--verify",
-        "cosine",
-        "--texts",
-        "payload",
-        "--min-verified",
-        "0.95"
+        "--verify cosine --texts payload --min-verified 0.95"
     )
-    .expect(0)
     .says("b: there is no text in its payload");
     assert!(
         ran.out
@@ -518,10 +477,7 @@ fn payloads_can_be_the_texts() -> TestResult {
         ran.out
     );
     assert!(ran.out.contains("1 without text"), "{}", ran.out);
-    let ran = run!(
-        "query", &path, "--key", "d", "--verify", "words", "--texts", "payload"
-    )
-    .expect(0);
+    let ran = done!("query", &path, "--key d --verify words --texts payload");
     assert_eq!(ran.out, "0\t1.00\t1.00\td\n0\t1.00\t1.00\ta\n");
     Ok(())
 }
@@ -536,10 +492,13 @@ fn sentences_are_compared_by_their_own_texts() -> TestResult {
          b\tSchools stay closed until Friday. The river rose above its banks on Sunday!\n",
     )?;
     let none = folder.file("none.tsv", "")?;
-    let ran = run!(
-        "ingest", &path, &input, "--unit", "sentence", "--verify", "words", "--texts", &none
-    )
-    .expect(0);
+    let ran = done!(
+        "ingest",
+        &path,
+        &input,
+        "--unit sentence --verify words --texts",
+        &none
+    );
     assert!(
         ran.out
             .starts_with("b#2 is near a#1 (distance 0, similarity 1.00, words 1.00)\n"),
@@ -548,7 +507,11 @@ fn sentences_are_compared_by_their_own_texts() -> TestResult {
     );
     let asked = "Who knew? Schools stay closed until Friday.";
     let ran = run!(
-        "query", &path, "--unit", "sentence", "--text", asked, "--verify", "words", "--texts",
+        "query",
+        &path,
+        "--unit sentence --text",
+        asked,
+        "--verify words --texts",
         &input
     );
     assert_eq!(
@@ -556,10 +519,12 @@ fn sentences_are_compared_by_their_own_texts() -> TestResult {
         "#2 is near b#1 (distance 0, similarity 1.00, words 1.00)\n"
     );
     run!(
-        "ingest", &path, &input, "--unit", "sentence", "--verify", "words", "--texts", "payload"
+        "ingest",
+        &path,
+        &input,
+        "--unit sentence --verify words --texts payload"
     )
-    .expect(2)
-    .says("the payload of a unit");
+    .refused("the payload of a unit");
     Ok(())
 }
 
@@ -568,42 +533,28 @@ fn what_cannot_be_compared_is_refused() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     Database::create(&path, &CreateOptions::new().scheme(Scheme::Minwise1))?;
-    let ask = |more: [&str; 4]| -> Result<Ran, Box<dyn std::error::Error>> {
+    let ask = |more: [&str; 4]| -> TestResult<Ran> {
         Ok(run!(
             "query",
             &path,
-            "--fingerprint",
-            "00000000000000ff",
+            "--fingerprint 00000000000000ff",
             more[0],
             more[1],
             more[2],
             more[3]
         ))
     };
-    ask(["--verify", "words", "--texts", "payload"])?
-        .expect(2)
-        .says("a fingerprint has none");
-    ask(["--verify", "words", "--limit", "3"])?
-        .expect(2)
-        .says("--texts");
-    ask(["--texts", "payload", "--limit", "3"])?
-        .expect(2)
-        .says("--verify");
-    ask(["--min-verified", "0.5", "--limit", "3"])?
-        .expect(2)
-        .says("--verify");
+    ask(["--verify", "words", "--texts", "payload"])?.refused("a fingerprint has none");
+    ask(["--verify", "words", "--limit", "3"])?.refused("--texts");
+    ask(["--texts", "payload", "--limit", "3"])?.refused("--verify");
+    ask(["--min-verified", "0.5", "--limit", "3"])?.refused("--verify");
     run!(
         "query",
         &path,
-        "--text",
-        "a",
-        "--verify",
-        "words",
-        "--texts",
+        "--text a --verify words --texts",
         folder.path("absent")
     )
-    .expect(2)
-    .says("no such file");
+    .refused("no such file");
     // Nothing is created before it is known that the texts are there.
     let new = folder.path("new.simdb");
     let pages = folder.file("pages.tsv", "a\ttext\n")?;
@@ -611,16 +562,11 @@ fn what_cannot_be_compared_is_refused() -> TestResult {
         "ingest",
         &new,
         &pages,
-        "--verify",
-        "words",
-        "--texts",
+        "--verify words --texts",
         folder.path("absent")
     )
-    .expect(2)
-    .says("no such file");
-    run!("ingest", &new, "-", "--verify", "words", "--texts", "-")
-        .expect(2)
-        .says("not both");
+    .refused("no such file");
+    run!("ingest", &new, "- --verify words --texts -").refused("not both");
     assert!(!std::fs::exists(&new)?);
     Ok(())
 }

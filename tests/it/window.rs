@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use simdb::{Change, Database, Document, Expiry, Fingerprint, Near, Policy, Query};
 
-use crate::support::{Folder, TestResult, assert_sound, document, external, insert_all, run};
+use crate::support::{Folder, TestResult, assert_sound, document, done, external, insert_all, run};
 
 /// Fingerprints that are far from each other.
 fn spread(i: u64) -> u64 {
@@ -24,7 +24,7 @@ fn expire(database: &Database, expiry: &Expiry) -> simdb::Result<u64> {
 }
 
 /// The keys of all documents, in order.
-fn all_keys(database: &Database) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+fn all_keys(database: &Database) -> TestResult<Vec<String>> {
     let documents = database
         .snapshot()?
         .documents()
@@ -313,7 +313,7 @@ fn a_scope_goes_as_a_whole_or_by_time() -> TestResult {
 /// took 2.8 µs, and of 200,000 each took 16.
 #[test]
 fn an_expiry_by_scope_takes_as_long_for_each_document_of_many() -> TestResult {
-    let took = |documents: u64| -> Result<f64, Box<dyn std::error::Error>> {
+    let took = |documents: u64| -> TestResult<f64> {
         let folder = Folder::in_memory()?;
         let options = external().tiny_blocks();
         let database = Database::create(folder.path("d.simdb"), &options)?;
@@ -535,50 +535,30 @@ fn the_program_expires_deletes_scopes_and_touches() -> TestResult {
         (first..last).map(|i| format!("{}\n", line(i))).collect()
     };
     let input = folder.file("in.jsonl", lines(0, 90))?;
-    run!("ingest", &path, &input, "--scheme", "external").expect(0);
-    let removed = run!(
-        "expire",
-        &path,
-        "--before",
-        "1970-01-01T00:00:30Z",
-        "--json"
-    )
-    .expect(0)
-    .object()?;
+    done!("ingest", &path, &input, "--scheme external");
+    let removed = done!("expire", &path, "--before 1970-01-01T00:00:30Z --json").object()?;
     assert_eq!(removed, json!({"removed": 30}));
     assert_eq!(
-        run!("expire", &path, "--before", "45", "--scope", "s0")
-            .expect(0)
-            .out,
+        done!("expire", &path, "--before 45 --scope s0").out,
         "removed 5 documents\n"
     );
     assert_eq!(
-        run!("delete", &path, "--scope", "s1", "--scope", "s2")
-            .expect(0)
-            .out,
+        done!("delete", &path, "--scope s1 --scope s2").out,
         "removed 40 documents\n"
     );
     run!("delete", &path).expect(2);
-    run!("delete", &path, "k60", "--scope", "s0").expect(2);
+    run!("delete", &path, "k60 --scope s0").expect(2);
     run!("expire", &path).expect(2);
-    run!("expire", &path, "--before", "someday")
-        .expect(2)
-        .says("2020-01-31");
+    run!("expire", &path, "--before someday").refused("2020-01-31");
     let same = json!({"key": "again", "fingerprint": format!("{:016x}", spread(60)), "seen": 500});
     let input = folder.file("again.jsonl", format!("{same}\n"))?;
-    run!("ingest", &path, &input, "--on-duplicate", "skip", "--touch").expect(0);
+    done!("ingest", &path, &input, "--on-duplicate skip --touch");
+    assert_eq!(done!("get", &path, "k60 --json").object()?["seen"], 500);
     assert_eq!(
-        run!("get", &path, "k60", "--json").expect(0).object()?["seen"],
-        500
-    );
-    assert_eq!(
-        run!("expire", &path, "--before", "400").expect(0).out,
+        done!("expire", &path, "--before 400").out,
         "removed 14 documents\n"
     );
-    assert_eq!(
-        run!("stats", &path, "--json").expect(0).object()?["documents"],
-        1
-    );
-    run!("check", &path).expect(0);
+    assert_eq!(done!("stats", &path, "--json").object()?["documents"], 1);
+    done!("check", &path);
     Ok(())
 }

@@ -2,21 +2,21 @@
 
 use std::process::Stdio;
 
-use crate::support::{Folder, Ran, TestResult, document, insert_all, run, simdb, spread};
+use crate::support::{Folder, Ran, TestResult, document, done, insert_all, program, run, spread};
 
 #[test]
 fn names_that_mean_the_same_are_taken() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    run!("create", &path, "--scheme", "external").expect(0);
+    done!("create", &path, "--scheme external");
     let input = folder.file("in.tsv", "a\t0000000000000000\n")?;
-    run!("add", &path, &input, "--input-format", "fingerprints").expect(0);
-    let expected = run!("stats", &path, "--json").expect(0).out;
-    assert_eq!(run!("info", &path, "--json").expect(0).out, expected);
-    run!("verify", &path).expect(0);
-    run!("vacuum", &path).expect(0);
-    run!("search", &path, "--key", "a").expect(0);
-    assert_eq!(run!("rm", &path, "a").expect(0).out, "deleted a\n");
+    done!("add", &path, &input, "--input-format fingerprints");
+    let expected = done!("stats", &path, "--json").out;
+    assert_eq!(done!("info", &path, "--json").out, expected);
+    done!("verify", &path);
+    done!("vacuum", &path);
+    done!("search", &path, "--key a");
+    assert_eq!(done!("rm", &path, "a").out, "deleted a\n");
     Ok(())
 }
 
@@ -35,9 +35,7 @@ fn names_of_other_programs_lead_to_the_right_command() -> TestResult {
         assert!(ran.out.is_empty());
         ran.says(name).says(command);
     }
-    run!("pages.simdb", "stats")
-        .expect(2)
-        .says("the command stands before the database");
+    run!("pages.simdb stats").refused("the command stands before the database");
     Ok(())
 }
 
@@ -47,24 +45,18 @@ fn who_gives_the_key_first_is_told_the_order() -> TestResult {
     drop(folder.database("d.simdb")?);
     for command in ["get", "delete"] {
         run!(command, folder.path("key"), folder.path("d.simdb"))
-            .expect(2)
-            .says("the database comes before the key");
+            .refused("the database comes before the key");
     }
-    run!("create", folder.path("e.simdb"), "--max-distance", "3.5")
-        .expect(2)
-        .says("3.5 is not a number of bits from 0 to 64");
-    run!("plan", "--expect", "1e18")
-        .expect(2)
-        .says("at most 1.1e12 documents");
-    run!("load", folder.path("e.simdb"), folder.path(""))
-        .expect(2)
-        .says("is a directory");
+    run!("create", folder.path("e.simdb"), "--max-distance 3.5")
+        .refused("3.5 is not a number of bits from 0 to 64");
+    run!("plan --expect 1e18").refused("at most 1.1e12 documents");
+    run!("load", folder.path("e.simdb"), folder.path("")).refused("is a directory");
     Ok(())
 }
 
 #[test]
 fn the_version_names_that_of_the_format() -> TestResult {
-    let version = run!("--version").expect(0).out;
+    let version = done!("--version").out;
     assert!(
         version.starts_with(concat!("simdb ", env!("CARGO_PKG_VERSION"), " (")),
         "{version}"
@@ -78,15 +70,15 @@ fn the_version_names_that_of_the_format() -> TestResult {
 
 #[test]
 fn completions_and_manual_know_every_command() -> TestResult {
-    let manual = run!("manual").expect(0).out;
+    let manual = done!("manual").out;
     assert!(manual.contains(".TH simdb 1"), "{}", &manual[..200]);
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = run!("completions", shell).expect(0).out;
+        let script = done!("completions", shell).out;
         for command in ["ingest", "query", "vacuum", "dry-run", "completions"] {
             assert!(script.contains(command), "{shell}: {command}");
         }
     }
-    let help = run!("--help").expect(0).out;
+    let help = done!("--help").out;
     let names: Vec<&str> = help
         .lines()
         .filter_map(|line| line.strip_prefix("  "))
@@ -100,17 +92,14 @@ fn completions_and_manual_know_every_command() -> TestResult {
             "{name}"
         );
     }
-    run!("completions", "tcsh")
-        .expect(2)
-        .says("[possible values:");
+    run!("completions tcsh").refused("[possible values:");
     Ok(())
 }
 
 #[test]
 fn colours_come_when_they_are_wanted() -> TestResult {
     let coloured = |arguments: &[&str]| -> std::io::Result<bool> {
-        let ran: Ran = simdb()
-            .args(arguments)
+        let ran: Ran = program!(..arguments)
             .env_remove("NO_COLOR")
             .output()?
             .into();
@@ -120,9 +109,7 @@ fn colours_come_when_they_are_wanted() -> TestResult {
     assert!(coloured(&["--help", "--color=always"])?);
     assert!(!coloured(&["--color=never", "--help"])?);
     assert!(!coloured(&["--help"])?, "a pipe is no terminal");
-    run!("--color", "sometimes", "--help")
-        .expect(2)
-        .says("always");
+    run!("--color sometimes --help").refused("always");
     Ok(())
 }
 
@@ -135,12 +122,7 @@ fn quiet_leaves_errors_and_data() -> TestResult {
         [document("a", 0), document("b", 1)],
     )?;
     let ask = |arguments: &[&str]| -> std::io::Result<Ran> {
-        Ok(simdb()
-            .arg("query")
-            .arg(&path)
-            .args(arguments)
-            .output()?
-            .into())
+        Ok(program!("query", &path, ..arguments).output()?.into())
     };
     let one = ["--fingerprint", "0000000000000000", "--limit", "1"];
     ask(&one)?.expect(0).says("1 of 2 matches shown");
@@ -149,9 +131,7 @@ fn quiet_leaves_errors_and_data() -> TestResult {
     let none = ["--fingerprint", "ffffffffffffffff"];
     ask(&none)?.expect(1).says("no match within distance 3");
     assert_eq!(ask(&[&none[..], &["-q"]].concat())?.expect(1).err, "");
-    run!("-q", "stats", folder.path("none.simdb"))
-        .expect(2)
-        .says("no such database");
+    run!("-q stats", folder.path("none.simdb")).refused("no such database");
     Ok(())
 }
 
@@ -161,7 +141,7 @@ fn a_query_that_finds_nothing_says_what_it_asked_for() -> TestResult {
     let path = folder.path("d.simdb");
     let text = "one two three four five six seven eight nine ten eleven twelve";
     let input = folder.file("in.tsv", format!("a\t{text}\n"))?;
-    run!("ingest", &path, &input).expect(0);
+    done!("ingest", &path, &input);
     let other = "quite another text that has nothing at all to do with what is in the file";
     let ran = run!("query", &path, "--text", other).expect(1);
     assert_eq!(
@@ -176,14 +156,11 @@ fn a_query_that_finds_nothing_says_what_it_asked_for() -> TestResult {
         &path,
         "--text",
         text,
-        "--scope",
-        "en",
-        "--max-distance",
-        "2"
+        "--scope en --max-distance 2"
     )
     .expect(1)
     .says("no match within distance 2");
-    run!("query", &path, "--text", text, "--scope", "en")
+    run!("query", &path, "--text", text, "--scope en")
         .expect(1)
         .says("in scope en");
     Ok(())
@@ -198,34 +175,12 @@ fn a_limit_of_zero_prints_totals_only() -> TestResult {
         [document("a", 0), document("b", 1)],
     )?;
     let asked = folder.file("asked.tsv", "x\t0000000000000003\ny\tffffffffffffffff\n")?;
-    let ran = run!(
-        "query",
-        &path,
-        "--fingerprint",
-        "0000000000000000",
-        "--limit",
-        "0"
-    )
-    .expect(0);
+    let ran = done!("query", &path, "--fingerprint 0000000000000000 --limit 0");
     assert_eq!(ran.out, "2\n");
-    let ran = run!(
-        "query",
-        &path,
-        "--fingerprint",
-        "ffffffffffffffff",
-        "--limit",
-        "0"
-    )
-    .expect(1);
+    let ran = run!("query", &path, "--fingerprint ffffffffffffffff --limit 0").expect(1);
     assert_eq!(ran.out, "0\n");
     let all = ["--input-format", "fingerprints", "--limit", "0"];
-    let mut command = simdb();
-    command
-        .arg("query")
-        .arg(&path)
-        .arg("--input")
-        .arg(&asked)
-        .args(all);
+    let mut command = program!("query", &path, "--input", &asked, ..all);
     let text: Ran = command.output()?.into();
     assert_eq!(text.expect(0).out, "2\tx\n0\ty\n");
     let json: Ran = command.arg("--json").output()?.into();
@@ -255,11 +210,7 @@ fn of_several_that_create_one_file_the_losers_say_that_it_is_in_use() -> TestRes
     let input = folder.file("in.tsv", lines)?;
     for round in 0..3 {
         let ingest = || {
-            let mut command = simdb();
-            command
-                .arg("ingest")
-                .arg(folder.path(&format!("{round}.simdb")))
-                .arg(&input);
+            let mut command = program!("ingest", folder.path(&format!("{round}.simdb")), &input);
             command
                 .args(["--input-format", "fingerprints"])
                 .stdout(Stdio::null())
@@ -272,7 +223,7 @@ fn of_several_that_create_one_file_the_losers_say_that_it_is_in_use() -> TestRes
             let ran = Ran::from(child.wait_with_output()?);
             match ran.code {
                 Some(0) => done += 1,
-                _ => _ = ran.expect(2).says("in use by another process"),
+                _ => _ = ran.refused("in use by another process"),
             }
         }
         assert!(done > 0);

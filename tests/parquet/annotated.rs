@@ -14,12 +14,12 @@ use parquet::file::properties::WriterProperties;
 use serde_json::{Value, json};
 
 use crate::inputs::{columns, lines, write};
-use crate::support::{Folder, TestResult, run};
+use crate::support::{Folder, TestResult, done, run};
 
 const SPARK: &str = "org.apache.spark.sql.parquet.row.metadata";
 
 /// All rows of a file, and the texts that it has of itself.
-fn read(path: &Path) -> Result<(Vec<RecordBatch>, Vec<KeyValue>), Box<dyn std::error::Error>> {
+fn read(path: &Path) -> TestResult<(Vec<RecordBatch>, Vec<KeyValue>)> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?;
     let texts = builder.metadata().file_metadata().key_value_metadata();
     let texts = texts.cloned().unwrap_or_default();
@@ -83,8 +83,8 @@ fn rows_are_told_their_groups_in_columns_of_their_own() -> TestResult {
     writer.write(&batch)?;
     writer.close()?;
     fs::write(&jsonl, lines(2_000))?;
-    run!("dedup", &input, "--output", &output, "--annotate").expect(0);
-    run!("dedup", &jsonl, "--output", &of_lines, "--annotate").expect(0);
+    done!("dedup", &input, "--output", &output, "--annotate");
+    done!("dedup", &jsonl, "--output", &of_lines, "--annotate");
 
     let (batches, texts) = read(&output)?;
     let [annotated] = &batches[..] else {
@@ -124,13 +124,13 @@ fn rows_are_told_their_groups_in_columns_of_their_own() -> TestResult {
 
     // Again, old columns are replaced.
     let again = folder.path("again.parquet");
-    run!("dedup", &output, "--output", &again, "--annotate").expect(0);
+    done!("dedup", &output, "--output", &again, "--annotate");
     let (twice, texts_of_twice) = read(&again)?;
     assert_eq!(twice[0].columns(), annotated.columns());
     assert_eq!(texts_of_twice.len(), texts.len());
     // Two files in one, of which the second has nothing new. One of them is annotated.
     let both = folder.path("both.parquet");
-    run!("dedup", &output, &again, "--output", &both, "--annotate").expect(0);
+    done!("dedup", &output, &again, "--output", &both, "--annotate");
     let (both, _) = read(&both)?;
     assert_eq!(both.iter().map(RecordBatch::num_rows).sum::<usize>(), 4_000);
     Ok(())
@@ -141,8 +141,8 @@ fn a_cleaned_parquet_file_is_audited() -> TestResult {
     let folder = Folder::new()?;
     let [input, output, list] = ["in.parquet", "out.parquet", "list"].map(|name| folder.path(name));
     write(&input, columns(2_000, "text"), Compression::SNAPPY)?;
-    run!("dedup", &input, "--output", &output, "--removed", &list).expect(0);
-    let report = run!(
+    done!("dedup", &input, "--output", &output, "--removed", &list);
+    let report = done!(
         "audit",
         &output,
         "--removed",
@@ -151,7 +151,6 @@ fn a_cleaned_parquet_file_is_audited() -> TestResult {
         &input,
         "--json"
     )
-    .expect(0)
     .object()?;
     assert_eq!(
         (&report["proven"], &report["inputs"]["records"]),

@@ -22,7 +22,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{Type, TypePtr};
 
-use crate::support::{Folder, Ran, TestResult, run, simdb};
+use crate::support::{Folder, Ran, TestResult, done, run, simdb};
 
 /// The columns that Arrow has no type for, or another one, or whose values are not those of their type.
 const COLUMNS: &str = "message other_name {
@@ -129,7 +129,7 @@ fn raw<T: DataType>(mut of: ColumnReaderImpl<T>, to: &mut Raw) -> Result<(), Par
 }
 
 /// The first columns of a file, so many, and the rows of its row groups.
-fn read(path: &Path, columns: usize) -> Result<(Vec<Raw>, Vec<i64>), Box<dyn std::error::Error>> {
+fn read(path: &Path, columns: usize) -> TestResult<(Vec<Raw>, Vec<i64>)> {
     let file = SerializedFileReader::new(File::open(path)?)?;
     let mut all = vec![Raw::default(); columns];
     let mut rows = Vec::new();
@@ -163,11 +163,11 @@ fn values_are_copied_whatever_they_stand_for() -> TestResult {
     let kept: Vec<u64> = (0..60).filter(|row| row % 3 == 0).collect();
     write(&input, COLUMNS, &[&rows[..25], &rows[25..]])?;
     write(&expected, COLUMNS, &[&kept])?;
-    run!("dedup", &input, "--output", &output).expect(0);
+    done!("dedup", &input, "--output", &output);
     let (found, groups) = read(&output, COUNT)?;
     assert!(found == read(&expected, COUNT)?.0);
     assert_eq!(groups, [20]);
-    run!("dedup", &input, "--output", &annotated, "--annotate").expect(0);
+    done!("dedup", &input, "--output", &annotated, "--annotate");
     let (found, groups) = read(&annotated, COUNT)?;
     assert!(found == read(&input, COUNT)?.0);
     assert_eq!(groups, [60]);
@@ -175,7 +175,7 @@ fn values_are_copied_whatever_they_stand_for() -> TestResult {
     let other = folder.path("other.parquet");
     write(&other, &COLUMNS.replace("other_name", "schema"), &[&[90]])?;
     let both = folder.path("both.parquet");
-    run!("dedup", &input, &other, "--output", &both).expect(0);
+    done!("dedup", &input, &other, "--output", &both);
     let together: Vec<u64> = kept.into_iter().chain([90]).collect();
     write(&expected, COLUMNS, &[&together])?;
     assert!(read(&both, COUNT)? == read(&expected, COUNT)?);
@@ -237,7 +237,7 @@ fn values_of_another_length_than_their_column_are_damage() -> TestResult {
 }
 
 /// The values of the second column.
-fn read_values(path: &Path) -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> {
+fn read_values(path: &Path) -> TestResult<Vec<Vec<u8>>> {
     let file = SerializedFileReader::new(File::open(path)?)?;
     let mut values = Vec::new();
     for group in 0..file.num_row_groups() {
@@ -351,11 +351,9 @@ fn columns_within_too_many_others_are_refused() -> TestResult {
         run!("dedup", &deep, "--output", &output),
         run!("import", folder.path("i.simdb"), &deep),
     ] {
-        ran.expect(2).says("columns within more than 100 others");
+        ran.refused("columns within more than 100 others");
     }
     let flat = nested("flat.parquet", 90)?;
-    run!("import", folder.path("i.simdb"), &flat)
-        .expect(2)
-        .says("it has no column `key`");
+    run!("import", folder.path("i.simdb"), &flat).refused("it has no column `key`");
     Ok(())
 }

@@ -23,7 +23,7 @@ use simdb::ingest::{Event, Ingest, ReadOptions, Records};
 use simdb::{CreateOptions, Database};
 
 use crate::int96::write_int96;
-use crate::support::{Folder, Ran, TestResult, run, run_with_input, simdb};
+use crate::support::{Folder, Ran, TestResult, done, figures, program, run, run_with_input, simdb};
 #[cfg(unix)]
 use crate::support::{LIMIT, within};
 
@@ -103,21 +103,13 @@ pub(crate) fn write(
     Ok(())
 }
 
-fn ingest_with(
-    database: &Path,
-    input: &Path,
-    arguments: &[&str],
-) -> Result<Ran, Box<dyn std::error::Error>> {
-    let mut command = simdb();
-    command
-        .arg("ingest")
-        .args([database, input])
-        .args(arguments);
+fn ingest_with(database: &Path, input: &Path, arguments: &[&str]) -> TestResult<Ran> {
+    let mut command = program!("ingest", database, input, ..arguments);
     Ok(run_with_input(&mut command, b"")?)
 }
 
 /// All rows of a file, each as a text, with what the file says of itself.
-fn rows(path: &Path) -> Result<(Vec<String>, String), Box<dyn std::error::Error>> {
+fn rows(path: &Path) -> TestResult<(Vec<String>, String)> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?;
     let metadata = builder.metadata();
     let texts = metadata
@@ -157,8 +149,8 @@ fn rows_are_ingested_as_lines_of_json_are() -> TestResult {
         Compression::GZIP(Default::default()),
     )?;
     fs::write(&jsonl, lines(2_000))?;
-    let dump = |name: &str| -> Result<String, Box<dyn std::error::Error>> {
-        let dump = run!("dump", folder.path(name)).expect(0).out;
+    let dump = |name: &str| -> TestResult<String> {
+        let dump = done!("dump", folder.path(name)).out;
         Ok(dump
             .split_once('\n')
             .map_or(String::new(), |it| it.1.to_owned()))
@@ -168,9 +160,7 @@ fn rows_are_ingested_as_lines_of_json_are() -> TestResult {
         ("2.simdb", &other, "content"),
         ("3.simdb", &jsonl, "text"),
     ] {
-        run!("ingest", folder.path(name), input, "--text-field", field)
-            .expect(0)
-            .says("35 more");
+        done!("ingest", folder.path(name), input, "--text-field", field).says("35 more");
     }
     assert_eq!(dump("1.simdb")?, dump("3.simdb")?);
     assert_eq!(dump("2.simdb")?, dump("3.simdb")?);
@@ -212,7 +202,7 @@ fn rows_that_survive_are_copied_unchanged() -> TestResult {
         Compression::ZSTD(Default::default()),
     )?;
     fs::write(&jsonl, lines(3_000))?;
-    run!(
+    done!(
         "dedup",
         &input,
         "--output",
@@ -221,19 +211,17 @@ fn rows_that_survive_are_copied_unchanged() -> TestResult {
         &removed,
         "--report",
         folder.path("r.html")
-    )
-    .expect(0);
-    run!(
+    );
+    done!(
         "dedup",
         &jsonl,
         "--output",
         folder.path("out.jsonl"),
         "--removed",
         &of_lines
-    )
-    .expect(0);
+    );
     // The same records are removed as of lines.
-    let list = |path: &Path, place: &str| -> Result<Vec<u64>, Box<dyn std::error::Error>> {
+    let list = |path: &Path, place: &str| -> TestResult<Vec<u64>> {
         let lines = fs::read_to_string(path)?;
         let numbers = lines.lines().map(|line| -> Result<u64, serde_json::Error> {
             Ok(serde_json::from_str::<serde_json::Value>(line)?[place]
@@ -264,13 +252,13 @@ fn rows_that_survive_are_copied_unchanged() -> TestResult {
     let both = folder.path("both.parquet");
     let again = folder.path("again.parquet");
     fs::copy(&input, &again)?;
-    run!("dedup", &input, &again, "--output", &both).expect(0);
+    done!("dedup", &input, &again, "--output", &both);
     let (of_both, _) = rows(&both)?;
     // Rows without a text cannot be judged.
     assert_eq!(of_both.len(), expected.len() + 60);
     assert_eq!(of_both[..expected.len()], expected);
     fs::create_dir(folder.path("tree"))?;
-    run!("dedup", &input, &again, "--output", folder.path("tree")).expect(0);
+    done!("dedup", &input, &again, "--output", folder.path("tree"));
     assert!(rows(&folder.path("tree/in.parquet"))?.0 == expected);
     assert_eq!(rows(&folder.path("tree/again.parquet"))?.0.len(), 60);
     Ok(())
@@ -283,22 +271,17 @@ fn what_cannot_be_read_of_a_parquet_file_is_said() -> TestResult {
         ["in.parquet", "other.parquet", "out.parquet"].map(|it| folder.path(it));
     write(&input, columns(30, "body"), Compression::SNAPPY)?;
     run!("dedup", &input, "--output", &output)
-        .expect(2)
-        .says("--text-field")
+        .refused("--text-field")
         .says("quality, body, seen");
     // The right command is not taken for another run.
-    run!("dedup", &input, "--output", &output, "--text-field", "body").expect(0);
+    done!("dedup", &input, "--output", &output, "--text-field body");
     run!(
         "ingest",
         folder.path("d.simdb"),
         &input,
-        "--text-field",
-        "body",
-        "--input-format",
-        "tsv"
+        "--text-field body --input-format tsv"
     )
-    .expect(2)
-    .says("is a Parquet file");
+    .refused("is a Parquet file");
     // Files of other columns do not fit into one.
     write(&other, columns(30, "text"), Compression::SNAPPY)?;
     let both = run!(
@@ -307,10 +290,9 @@ fn what_cannot_be_read_of_a_parquet_file_is_said() -> TestResult {
         &other,
         "--output",
         folder.path("2.parquet"),
-        "--text-field",
-        "body"
+        "--text-field body"
     );
-    both.expect(2).says("other.parquet");
+    both.refused("other.parquet");
     let jsonl = folder.file("a.jsonl", lines(9))?;
     run!(
         "dedup",
@@ -319,8 +301,7 @@ fn what_cannot_be_read_of_a_parquet_file_is_said() -> TestResult {
         "--output",
         folder.path("3.parquet")
     )
-    .expect(2)
-    .says("let the output be a directory");
+    .refused("let the output be a directory");
     // A text that is no UTF-8 is rejected, and its row stays.
     let texts: ArrayRef = Arc::new(BinaryArray::from_iter_values([
         &b"\xff\xfe no text"[..],
@@ -338,16 +319,12 @@ fn what_cannot_be_read_of_a_parquet_file_is_said() -> TestResult {
         ("four.parquet", &bytes[..4]),
     ] {
         let path = folder.file(name, bytes)?;
-        run!("dedup", &path, "--output", folder.path("cut.out"))
-            .expect(2)
-            .says(name);
+        run!("dedup", &path, "--output", folder.path("cut.out")).refused(name);
     }
     // Nothing at all is fine.
     let none = folder.path("none.parquet");
     write(&none, columns(0, "text"), Compression::SNAPPY)?;
-    run!("dedup", &none, "--output", folder.path("none.out"))
-        .expect(0)
-        .says("");
+    done!("dedup", &none, "--output", folder.path("none.out")).says("");
     assert!(rows(&folder.path("none.out")).is_ok() || folder.path("none.out").exists());
     Ok(())
 }
@@ -368,7 +345,7 @@ fn a_file_of_which_no_row_could_be_a_document_is_refused_once() -> TestResult {
     let texts = || Arc::new(StringArray::from(vec![text(0), text(3), text(6)])) as ArrayRef;
     let ids = || Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef;
     let floats = || Arc::new(Float64Array::from(vec![0.5, 1.5, 2.5])) as ArrayRef;
-    let decimals = || -> Result<ArrayRef, Box<dyn std::error::Error>> {
+    let decimals = || -> TestResult<ArrayRef> {
         Ok(Arc::new(
             Decimal128Array::from(vec![1, 2, 3]).with_precision_and_scale(20, 0)?,
         ))
@@ -414,13 +391,13 @@ fn a_file_of_which_no_row_could_be_a_document_is_refused_once() -> TestResult {
         ],
         Compression::SNAPPY,
     )?;
-    run!("ingest", folder.path("d.simdb"), &input).expect(0);
+    done!("ingest", folder.path("d.simdb"), &input);
     write(
         &input,
         vec![("id", decimals()?), ("text", texts())],
         Compression::SNAPPY,
     )?;
-    run!("dedup", &input, "--output", folder.path("out.parquet")).expect(0);
+    done!("dedup", &input, "--output", folder.path("out.parquet"));
     Ok(())
 }
 
@@ -429,15 +406,10 @@ fn what_only_has_the_name_of_a_parquet_file_or_is_encrypted_is_told() -> TestRes
     let folder = Folder::new()?;
     let database = folder.path("d.simdb");
     run!("ingest", &database, folder.file("empty.parquet", "")?)
-        .expect(2)
-        .says("Parquet file, but is empty");
-    run!("ingest", &database, folder.file("text.parquet", "a\n")?)
-        .expect(2)
-        .says("does not begin as one");
+        .refused("Parquet file, but is empty");
+    run!("ingest", &database, folder.file("text.parquet", "a\n")?).refused("does not begin as one");
     let encrypted = folder.file("secret.parquet", b"PARE\0\0\0\0....PARE")?;
-    run!("ingest", &database, &encrypted)
-        .expect(2)
-        .says("is an encrypted Parquet file");
+    run!("ingest", &database, &encrypted).refused("is an encrypted Parquet file");
     Ok(())
 }
 
@@ -452,12 +424,11 @@ fn times_of_int96_are_read_and_copied() -> TestResult {
         ("b", 2, texts[1].as_str(), -62_135_596_800),
     ];
     write_int96(&input, &rows)?;
-    run!("dedup", &input, "--output", &output).expect(0);
-    run!("ingest", folder.path("d.simdb"), &output).expect(0);
+    done!("dedup", &input, "--output", &output);
+    done!("ingest", folder.path("d.simdb"), &output);
     for (key, _, _, seen) in rows {
         assert!(
-            run!("get", folder.path("d.simdb"), key)
-                .expect(0)
+            done!("get", folder.path("d.simdb"), key)
                 .out
                 .contains(&seen.to_string()),
             "{key}"
@@ -480,11 +451,10 @@ fn files_of_different_columns_are_refused_before_the_cleaning() -> TestResult {
     }
     let output = folder.path("out.parquet");
     run!("dedup", &text_of, &page_of, "--output", &output)
-        .expect(2)
-        .says("b.parquet: its columns are not those of ")
+        .refused("b.parquet: its columns are not those of ")
         .says("let the output be a directory");
     assert!(!output.exists() && !folder.path("out.parquet.dedup").exists());
-    run!("dedup", &text_of, &page_of, "--output", folder.path("out/")).expect(0);
+    done!("dedup", &text_of, &page_of, "--output", folder.path("out/"));
     Ok(())
 }
 
@@ -506,9 +476,9 @@ fn whole_numbers_of_every_width_are_keys() -> TestResult {
             vec![("id", column), ("text", texts())],
             Compression::SNAPPY,
         )?;
-        run!("ingest", folder.path("d.simdb"), &input).expect(0);
+        done!("ingest", folder.path("d.simdb"), &input);
         for key in keys {
-            run!("get", folder.path("d.simdb"), "--", key).expect(0);
+            done!("get", folder.path("d.simdb"), "--", key);
         }
     }
     Ok(())
@@ -520,7 +490,7 @@ fn survivors(
     name: &str,
     values: ArrayRef,
     order: &str,
-) -> Result<(Vec<i64>, String), Box<dyn std::error::Error>> {
+) -> TestResult<(Vec<i64>, String)> {
     let [input, output] = ["in.parquet", "out.parquet"].map(|it| folder.path(it));
     _ = fs::remove_file(&output);
     let ids: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
@@ -551,7 +521,7 @@ fn ranks(lists: [&[Option<i64>]; 3]) -> ArrayRef {
 }
 
 /// Decimal numbers with two digits behind the point.
-fn decimals(hundredths: Vec<i128>) -> Result<ArrayRef, Box<dyn std::error::Error>> {
+fn decimals(hundredths: Vec<i128>) -> TestResult<ArrayRef> {
     let numbers = Decimal128Array::from(hundredths).with_precision_and_scale(20, 2)?;
     Ok(Arc::new(numbers))
 }
@@ -671,11 +641,11 @@ fn ranks_and_times_of_every_type_are_stored() -> TestResult {
         ),
     ];
     write(&input, columns, Compression::SNAPPY)?;
-    run!("ingest", &database, &input).expect(0);
-    let a = run!("get", &database, "a", "--json").expect(0).last()?;
+    done!("ingest", &database, &input);
+    let a = done!("get", &database, "a --json").last()?;
     assert_eq!(a["rank"], serde_json::json!([7]), "{a}");
-    assert_eq!((&a["seen"], &a["repeats"]), (&86_400.into(), &5.into()));
-    let b = run!("get", &database, "b", "--json").expect(0).last()?;
+    assert_eq!(figures(&a, ["seen", "repeats"]), [86_400, 5]);
+    let b = done!("get", &database, "b --json").last()?;
     assert_eq!(b["rank"], serde_json::json!([-3]), "{b}");
     assert_eq!(b["seen"], 1_728_000_000);
     Ok(())
@@ -714,11 +684,11 @@ fn bytes_in_a_column_that_is_not_the_text_do_not_matter() -> TestResult {
         columns.push((name, values));
         write(&input, columns, Compression::SNAPPY)?;
         _ = fs::remove_file(&database);
-        let ran = run!("ingest", &database, &input, "--json").expect(0);
+        let ran = done!("ingest", &database, &input, "--json");
         let totals = ran.last()?;
         assert_eq!(
-            (&totals["inserted"], &totals["rejected"]),
-            (&2.into(), &0.into()),
+            figures(&totals, ["inserted", "rejected"]),
+            [2, 0],
             "{name}: {}",
             ran.err
         );
@@ -728,8 +698,8 @@ fn bytes_in_a_column_that_is_not_the_text_do_not_matter() -> TestResult {
     with_payload.push(("payload", bytes()));
     write(&input, with_payload, Compression::SNAPPY)?;
     _ = fs::remove_file(&database);
-    run!("ingest", &database, &input).expect(0);
-    let a = run!("get", &database, "a", "--json").expect(0).last()?;
+    done!("ingest", &database, &input);
+    let a = done!("get", &database, "a --json").last()?;
     assert_eq!(a["payload_base64"], "//4=");
     // A page in another encoding is read as a file of it is.
     let page = |encoding: &str, word: &[u8]| {
@@ -752,11 +722,7 @@ fn bytes_in_a_column_that_is_not_the_text_do_not_matter() -> TestResult {
             ],
             Compression::SNAPPY,
         )?;
-        let mut command = simdb();
-        command
-            .args(["dedup", "--list", "--max-distance", "0"])
-            .arg(&input)
-            .args(arguments);
+        let mut command = program!("dedup --list --max-distance 0", &input, ..arguments);
         run_with_input(&mut command, b"")?
             .expect(0)
             .says("1 group of near-duplicates with 2 records");
@@ -771,7 +737,7 @@ fn bytes_in_a_column_that_is_not_the_text_do_not_matter() -> TestResult {
         vec![("id", columns()[0].1.clone()), ("text", texts)],
         Compression::SNAPPY,
     )?;
-    let ran = run!("ingest", &database, &input).expect(0);
+    let ran = done!("ingest", &database, &input);
     assert!(
         ran.err
             .contains("the text is not UTF-8 (byte 3); write its column as STRING")
@@ -813,11 +779,11 @@ fn a_text_that_is_not_utf8_is_rejected_whatever_its_column_says() -> TestResult 
     }
     group.close()?;
     file.close()?;
-    let ran = run!("ingest", &database, &input, "--json").expect(0);
+    let ran = done!("ingest", &database, &input, "--json");
     let totals = ran.last()?;
     assert_eq!(
-        (&totals["inserted"], &totals["rejected"]),
-        (&2.into(), &1.into()),
+        figures(&totals, ["inserted", "rejected"]),
+        [2, 1],
         "{}",
         ran.err
     );
@@ -853,19 +819,11 @@ fn long_texts_are_rejected_one_by_one() -> TestResult {
     writer.write(&batch)?;
     writer.close()?;
     assert!(input.metadata()?.len() < 2 * LONG);
-    let ran = run!(
-        "ingest",
-        &database,
-        &input,
-        "--max-record",
-        "1000000",
-        "--json"
-    )
-    .expect(0);
+    let ran = done!("ingest", &database, &input, "--max-record 1000000 --json");
     let totals = ran.last()?;
     assert_eq!(
-        (&totals["inserted"], &totals["rejected"]),
-        (&2.into(), &64.into()),
+        figures(&totals, ["inserted", "rejected"]),
+        [2, 64],
         "{}",
         ran.err
     );
@@ -928,7 +886,7 @@ fn keys_that_are_bytes_name_their_rows() -> TestResult {
         file.close()?;
         _ = fs::remove_file(&database);
         ingest_with(&database, &input, arguments)?.expect(0);
-        let dumped = run!("dump", &database).expect(0).last()?;
+        let dumped = done!("dump", &database).last()?;
         assert_eq!(dumped[key], value, "{kind}: {dumped}");
     }
     Ok(())
@@ -943,11 +901,9 @@ fn a_column_that_is_named_and_not_there_is_told() -> TestResult {
         "ingest",
         folder.path("d.simdb"),
         &input,
-        "--text-field",
-        "body"
+        "--text-field body"
     )
-    .expect(2)
-    .says("it has no column `body`; `--text-field` names another of id, quality, text");
+    .refused("it has no column `body`; `--text-field` names another of id, quality, text");
     Ok(())
 }
 
@@ -969,19 +925,18 @@ fn the_marks_of_a_job_are_no_documents() -> TestResult {
     ] {
         fs::write(folder.path("job").join(name), "")?;
     }
-    run!("ingest", folder.path("d.simdb"), folder.path("job")).expect(0);
-    let sources = run!("sources", folder.path("d.simdb")).expect(0).out;
+    done!("ingest", folder.path("d.simdb"), folder.path("job"));
+    let sources = done!("sources", folder.path("d.simdb")).out;
     assert!(
         sources.lines().count() == 1 && sources.contains("part-0.parquet"),
         "{sources}"
     );
-    run!(
+    done!(
         "dedup",
         folder.path("job"),
         "--output",
         folder.path("clean")
-    )
-    .expect(0);
+    );
     assert_eq!(fs::read_dir(folder.path("clean"))?.count(), 1);
     Ok(())
 }
@@ -1001,10 +956,10 @@ fn a_pipe_is_not_imported_and_no_output() -> TestResult {
         &["export", "d.simdb", "pipe"],
     ];
     for arguments in commands {
-        let mut command = simdb();
-        command.args(arguments).current_dir(folder.path("."));
+        let mut command = program!(..arguments);
+        command.current_dir(folder.path("."));
         let output = within(LIMIT, move || command.output())?;
-        Ran::from(output).expect(2).says("pipe: ");
+        Ran::from(output).refused("pipe: ");
         assert!(!folder.path("new.simdb").exists());
     }
     Ok(())

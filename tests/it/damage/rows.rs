@@ -73,7 +73,7 @@ impl Harm {
 macro_rules! harm_rows {
     ($folder:expr, $size:expr, $table:expr, $every:expr, $own:expr, $as_key:expr) => {{
         let table = $table;
-        let rows = |name: &str| -> Result<Vec<_>, Box<dyn std::error::Error>> {
+        let rows = |name: &str| -> TestResult<Vec<_>> {
             let engine = redb::Database::open($folder.path(name))?;
             let table = engine.begin_read()?.open_table(table)?;
             table

@@ -25,7 +25,7 @@ use tempfile::TempDir;
 #[path = "../../stand/random.rs"]
 pub(crate) mod random;
 
-pub(crate) type TestResult = Result<(), Box<dyn Error>>;
+pub(crate) type TestResult<T = ()> = Result<T, Box<dyn Error>>;
 
 /// The longest that a test waits. It only ends what hangs: nothing takes so long, however busy the machine is.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
@@ -176,7 +176,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 /// For what a busy machine can spoil now and then: a time, or who comes first. What a defect spoils, it spoils each
 /// time.
 pub(crate) fn in_one_of_five_tries(
-    mut attempt: impl FnMut(u32) -> Result<Option<String>, Box<dyn Error>>,
+    mut attempt: impl FnMut(u32) -> TestResult<Option<String>>,
 ) -> TestResult {
     let mut wrong = Vec::new();
     for number in 0..5 {
@@ -195,6 +195,12 @@ pub(crate) fn leave_log(database: Database) {
         panic::resume_unwind(Box::new("no message is printed"));
     }));
     assert!(dropped.is_err());
+}
+
+/// The number of documents in a file.
+pub(crate) fn documents_of(path: impl AsRef<Path>) -> simdb::Result<u64> {
+    let database = Database::open(path, &OpenOptions::new())?;
+    Ok(database.snapshot()?.stats()?.documents)
 }
 
 /// The keys and distances of matches, in order.
@@ -228,7 +234,7 @@ pub(crate) fn bundled(name: &str) -> PathBuf {
 }
 
 /// The folder of real data that SIMDB_DATA names. A test that needs it is ignored if the tests were built without.
-pub(crate) fn real_data() -> Result<PathBuf, Box<dyn Error>> {
+pub(crate) fn real_data() -> TestResult<PathBuf> {
     let folder =
         std::env::var_os("SIMDB_DATA").ok_or("SIMDB_DATA does not name the folder of the data")?;
     Ok(folder.into())
@@ -376,7 +382,7 @@ impl Ran {
     }
 
     /// The only object on standard output.
-    pub(crate) fn object(&self) -> Result<Value, Box<dyn Error>> {
+    pub(crate) fn object(&self) -> TestResult<Value> {
         let mut objects = self.json()?;
         match (objects.pop(), objects.is_empty()) {
             (Some(object), true) => Ok(object),
@@ -385,7 +391,7 @@ impl Ran {
     }
 
     /// The last object on standard output. For an ingestion these are the totals.
-    pub(crate) fn last(&self) -> Result<Value, Box<dyn Error>> {
+    pub(crate) fn last(&self) -> TestResult<Value> {
         self.json()?
             .pop()
             .ok_or_else(|| "nothing on standard output".into())
@@ -407,6 +413,24 @@ impl Ran {
         self
     }
 
+    /// Checks that the program could not do what was asked, and says why.
+    #[track_caller]
+    pub(crate) fn refused(self, reason: &str) -> Self {
+        self.expect(2).says(reason)
+    }
+
+    /// Checks that standard output contains a text.
+    #[track_caller]
+    pub(crate) fn prints(self, text: &str) -> Self {
+        assert!(
+            self.out.contains(text),
+            "{text:?} is not in standard output:\n{}\nstandard error:\n{}",
+            self.out,
+            self.err
+        );
+        self
+    }
+
     /// Checks that standard error contains a text.
     #[track_caller]
     pub(crate) fn says(self, text: &str) -> Self {
@@ -417,6 +441,15 @@ impl Ran {
         );
         self
     }
+}
+
+/// The numbers in these fields of an object.
+#[track_caller]
+pub(crate) fn figures<const N: usize>(object: &Value, fields: [&str; N]) -> [u64; N] {
+    fields.map(|field| match object[field].as_u64() {
+        Some(number) => number,
+        None => panic!("{field} is no number: {object}"),
+    })
 }
 
 /// The first field that has values of two types in some objects, or in those within them.
@@ -501,15 +534,45 @@ impl From<Output> for Ran {
     }
 }
 
-/// Runs the program with these arguments, which may be strings or paths.
-macro_rules! run {
-    ($($argument:expr),+ $(,)?) => {{
+/// The program with these arguments, which may be strings or paths. A literal is several, with spaces between them,
+/// and so is what stands behind two dots: `program!("query", &path, "--limit 1 --json", ..more)`.
+macro_rules! program {
+    (@ $command:ident $(,)?) => {};
+    (@ $command:ident, $words:literal $(, $($others:tt)*)?) => {
+        $command.args($words.split(' '));
+        $crate::support::program!(@ $command $(, $($others)*)?);
+    };
+    (@ $command:ident, ..$arguments:expr $(, $($others:tt)*)?) => {
+        $command.args($arguments);
+        $crate::support::program!(@ $command $(, $($others)*)?);
+    };
+    (@ $command:ident, $argument:expr $(, $($others:tt)*)?) => {
+        $command.arg($argument);
+        $crate::support::program!(@ $command $(, $($others)*)?);
+    };
+    ($($arguments:tt)+) => {{
         let mut command = $crate::support::simdb();
-        $(command.arg($argument);)+
-        $crate::support::Ran::from(command.stdin(std::process::Stdio::null()).output()?)
+        $crate::support::program!(@ command, $($arguments)+);
+        command
     }};
 }
+pub(crate) use program;
+
+/// Runs the program with these arguments, as [`program`] takes them.
+macro_rules! run {
+    ($($arguments:tt)+) => {
+        $crate::support::Ran::from($crate::support::program!($($arguments)+).output()?)
+    };
+}
 pub(crate) use run;
+
+/// Runs the program, which does what was asked.
+macro_rules! done {
+    ($($arguments:tt)+) => {
+        $crate::support::run!($($arguments)+).expect(0)
+    };
+}
+pub(crate) use done;
 
 /// Runs the program with `input` on standard input.
 pub(crate) fn run_with_input(command: &mut Command, input: &[u8]) -> std::io::Result<Ran> {
