@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 use simdb::{CreateOptions, Database, Error, OpenOptions};
 
 use crate::support::{
-    Folder, LIMIT, Ran, TestResult, assert_sound, document, documents_of, done, external,
-    in_one_of_five_tries, insert_all, program, run, run_with_input, simdb, spread, wait_until,
-    within,
+    Folder, LIMIT, Ran, TestResult, assert_error, assert_sound, document, documents_of, done,
+    external, in_one_of_five_tries, insert_all, program, run, run_with_input, simdb, spread,
+    wait_until, within,
 };
 
 /// An ingestion that waits for more input, and so has its database open.
@@ -389,10 +389,7 @@ fn the_socket_is_for_its_user_only_and_goes_with_the_database() -> TestResult {
         "something else is left"
     );
     // Another handle of the file gets none, and does not take the one there is.
-    assert!(matches!(
-        Database::open(&path, &OpenOptions::new().serve(true)),
-        Err(Error::Busy { .. })
-    ));
+    assert_error!(Database::open(&path, &OpenOptions::new().serve(true)) => Error::Busy { .. });
     done!("stats", &path);
     drop(database);
     assert_eq!(
@@ -426,10 +423,7 @@ fn a_socket_that_was_left_behind_is_replaced_and_nothing_else_is() -> TestResult
     drop(database);
     assert_eq!(fs::read(socket_of(&path))?, b"precious");
     let refused = Database::open(&path, &options);
-    assert!(
-        matches!(refused, Err(Error::AlreadyExists { .. })),
-        "{refused:?}"
-    );
+    assert_error!(&refused => Error::AlreadyExists { .. });
     fs::remove_file(socket_of(&path))?;
     // Somebody else listens.
     let other = UnixListener::bind(socket_of(&path))?;
@@ -664,8 +658,7 @@ fn paths_may_be_longer_than_the_address_of_a_socket() -> TestResult {
     assert_eq!(fs::read_dir(&long)?.count(), 1);
     // A name that is too long for a socket beside it is refused before the database is made.
     let path = long.join("d".repeat(253));
-    let refused = Database::create(&path, &CreateOptions::new().serve(true));
-    assert!(matches!(refused, Err(Error::Io { .. })), "{refused:?}");
+    assert_error!(Database::create(&path, &CreateOptions::new().serve(true)) => Error::Io { .. });
     assert!(!path.exists());
     Ok(())
 }

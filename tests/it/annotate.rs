@@ -15,7 +15,7 @@ use simdb::{Database, Error, OpenOptions};
 
 use crate::dedup::odd_lines;
 use crate::support::random::Random;
-use crate::support::{Folder, TestResult, done, gunzip, gzip, program, run};
+use crate::support::{Folder, TestResult, assert_error, done, gunzip, gzip, program, run};
 
 /// What an annotation says, and the line without it.
 fn taken_apart(line: &str) -> Option<(String, Value)> {
@@ -334,8 +334,7 @@ fn annotations_go_on_where_they_stopped_and_only_they() -> TestResult {
                 break;
             }
         }
-        let other = Dedup::new([&input], &output).run(|_| {});
-        assert!(matches!(other, Err(Error::Output { .. })), "{other:?}");
+        assert_error!(Dedup::new([&input], &output).run(|_| {}) => Error::Output { .. });
     }
     assert!(stops > 0);
     assert_eq!(fs::read(&output)?, fs::read(&whole)?);

@@ -9,7 +9,9 @@ use simdb::{Clustering, Error, Fingerprinter, Near, Scheme};
 
 use crate::dedup::{archive, odd_lines};
 use crate::support::random::{Random, amount, seed_or};
-use crate::support::{Folder, Ran, TestResult, bundled, done, figures, gzip, program, run};
+use crate::support::{
+    Folder, Ran, TestResult, assert_error, bundled, done, figures, gzip, program, run,
+};
 
 /// Cleans inputs, and audits what was made with these options.
 fn cleaned(
@@ -409,11 +411,10 @@ fn what_cannot_be_looked_at_is_told() -> TestResult {
     )
     .refused("names the input in.jsonl, which is not among");
     // Nobody wants it.
-    let ended = Audit::new([&output], &list)
-        .inputs_in(&moved)
-        .stop_when(|| true)
-        .run(|_| {});
-    assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
+    assert_error!(
+        Audit::new([&output], &list).inputs_in(&moved).stop_when(|| true).run(|_| {})
+        => Error::Interrupted
+    );
     Ok(())
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use simdb::{Database, Error, OpenOptions, Policy, Query, WriterOptions};
 
 use crate::support::{
-    Folder, LIMIT, TestResult, assert_sound, document, external, go_on, insert_all, spread, tiny,
-    within,
+    Folder, LIMIT, TestResult, assert_error, assert_sound, document, external, go_on, insert_all,
+    spread, tiny, within,
 };
 
 fn is_closed<T>(answer: &simdb::Result<T>) -> bool {
@@ -114,7 +114,7 @@ fn who_would_wait_for_itself_is_told_and_the_database_stays_open() -> TestResult
     let database = std::sync::Arc::new(folder.database("d.simdb")?);
     let mut txn = database.begin_write()?;
     txn.insert(&document("a", 1))?;
-    assert!(matches!(database.close(), Err(Error::WouldDeadlock)));
+    assert_error!(database.close() => Error::WouldDeadlock);
     txn.commit()?;
     let writer = database.writer(WriterOptions::new())?;
     let (send, receive) = std::sync::mpsc::channel();
@@ -123,7 +123,7 @@ fn who_would_wait_for_itself_is_told_and_the_database_stays_open() -> TestResult
         _ = send.send(in_callback.close());
     })?;
     writer.flush()?;
-    assert!(matches!(receive.recv()?, Err(Error::WouldDeadlock)));
+    assert_error!(receive.recv()? => Error::WouldDeadlock);
     writer.insert_if_new(&document("c", 3), &Policy::link())?;
     within(LIMIT, move || database.close())?;
     assert_eq!(
@@ -158,7 +158,7 @@ fn closing_a_removed_file_says_so() -> TestResult {
     insert_all(&database, [document("a", 1)])?;
     std::fs::remove_file(folder.path("d.simdb"))?;
     let closed = database.close();
-    assert!(matches!(closed, Err(Error::Removed { .. })), "{closed:?}");
+    assert_error!(&closed => Error::Removed { .. });
     assert!(closed.is_err_and(|error| error.source().is_none()));
     assert!(is_closed(&database.snapshot()));
     Ok(())

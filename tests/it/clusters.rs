@@ -9,7 +9,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, assert_sound, document, done, external, insert_all, run, scattered,
+    Folder, TestResult, assert_error, assert_sound, document, done, external, insert_all, run,
+    scattered,
 };
 
 /// The keys of the documents of a cluster with their distances, and that of its survivor.
@@ -487,8 +488,7 @@ fn the_commands_print_clusters_and_what_they_delete() -> TestResult {
     );
     drop(held);
     let reading = Database::open(&path, &OpenOptions::new().read_only(true))?;
-    let refused = reading.delete_duplicates(&Clustering::new());
-    assert!(matches!(refused, Err(Error::ReadOnly)), "{refused:?}");
+    assert_error!(reading.delete_duplicates(&Clustering::new()) => Error::ReadOnly);
     Ok(())
 }
 

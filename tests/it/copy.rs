@@ -10,8 +10,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, assert_sound, document, done, external, go_on, going_on, insert_all,
-    listed, numbered, program, run, spread, tiny,
+    Folder, TestResult, assert_error, assert_sound, document, done, external, go_on, going_on,
+    insert_all, listed, numbered, program, run, spread, tiny,
 };
 
 /// Every third has a scope.
@@ -116,8 +116,8 @@ fn compaction_with_another_plan_keeps_every_document_and_every_answer() -> TestR
     half_deleted(&database, 20_000)?;
     let mut documents = all(&database)?;
     let before = database.snapshot()?;
-    assert!(
-        matches!(database.compact_with_plan("3x3", go_on), Err(Error::UnknownPlan { name, .. }) if name == "3x3")
+    assert_error!(
+        database.compact_with_plan("3x3", go_on) => Error::UnknownPlan { name, .. } if name == "3x3"
     );
     for plan in ["6x21", "14x32", "2x32", "4x16"] {
         let mut told = (0, 0);
@@ -209,18 +209,15 @@ fn a_backup_is_the_snapshot_and_overwrites_nothing() -> TestResult {
     let documents = all(&database)?;
     insert_all(&database, [scoped(9_999)])?;
     snapshot.backup_with(folder.path("b.simdb"), go_on)?;
-    let again = snapshot.backup_with(folder.path("b.simdb"), go_on);
-    assert!(
-        matches!(again, Err(Error::AlreadyExists { .. })),
-        "{again:?}"
+    assert_error!(
+        snapshot.backup_with(folder.path("b.simdb"), go_on) => Error::AlreadyExists { .. }
     );
     let copy = Database::open(folder.path("b.simdb"), &tiny())?;
     assert_eq!(all(&copy)?, documents);
     assert_sound(&copy)?;
     insert_all(&copy, [scoped(0)])?;
     assert_sound(&copy)?;
-    let nowhere = snapshot.backup_with(folder.path("no such/b.simdb"), go_on);
-    assert!(matches!(nowhere, Err(Error::Io { .. })), "{nowhere:?}");
+    assert_error!(snapshot.backup_with(folder.path("no such/b.simdb"), go_on) => Error::Io { .. });
     Ok(())
 }
 
@@ -341,10 +338,8 @@ fn compaction_never_replaces_another_file() -> TestResult {
     insert_all(&database, [scoped(1)])?;
     fs::rename(&path, &aside)?;
     fs::write(&path, "what somebody restored")?;
-    let refused = database.compact(go_on);
-    assert!(
-        matches!(&refused, Err(Error::Io { path: named, .. }) if named.ends_with("d.simdb")),
-        "{refused:?}"
+    assert_error!(
+        database.compact(go_on) => Error::Io { path: named, .. } if named.ends_with("d.simdb")
     );
     assert_eq!(fs::read(&path)?, b"what somebody restored");
     assert_eq!(

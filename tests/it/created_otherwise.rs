@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use simdb::{CreateOptions, Database, Error, Scheme, SketchSize};
 
-use crate::support::{Folder, TestResult, bundled, done, external, run};
+use crate::support::{Folder, TestResult, assert_error, bundled, done, external, run};
 
 #[test]
 fn what_is_set_and_stored_otherwise_is_refused_by_name() -> TestResult {
@@ -44,15 +44,10 @@ fn what_is_set_and_stored_otherwise_is_refused_by_name() -> TestResult {
             "{message}"
         );
     }
-    let other = Database::open_or_create(&path, &unset().scheme(Scheme::Minwise1));
-    assert!(matches!(
-        other,
-        Err(Error::SchemeMismatch {
-            stored: "simhash-1",
-            given: "minwise-1",
-            ..
-        })
-    ));
+    assert_error!(
+        Database::open_or_create(&path, &unset().scheme(Scheme::Minwise1))
+        => Error::SchemeMismatch { stored: "simhash-1", given: "minwise-1", .. }
+    );
 
     // What is the same, or not set, is no reason to refuse it. The others only say how to choose the tables.
     for options in [

@@ -17,7 +17,8 @@ use simdb::{Clustering, Database, Document, Error, Fingerprinter, OpenOptions, S
 
 use crate::support::random::Random;
 use crate::support::{
-    Folder, Ran, TestResult, bundled, done, figures, gunzip, gzip, program, run, run_with_input,
+    Folder, Ran, TestResult, assert_error, bundled, done, figures, gunzip, gzip, program, run,
+    run_with_input,
 };
 
 /// What these tests are made of.
@@ -616,15 +617,11 @@ fn a_run_that_goes_on_knows_what_the_database_got_meanwhile() -> TestResult {
                         stop.store(true, Ordering::Relaxed);
                     }
                 });
-            assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
+            assert_error!(stopped => Error::Interrupted);
             if has_results {
                 // Something is in their place.
                 fs::write(&output, "other")?;
-                let kept_out = dedup.run(|_| {});
-                assert!(
-                    matches!(kept_out, Err(Error::AlreadyExists { .. })),
-                    "{kept_out:?}"
-                );
+                assert_error!(dedup.run(|_| {}) => Error::AlreadyExists { .. });
                 fs::remove_file(&output)?;
             }
             let totals = Dedup::new([&inputs[1]], &other)
@@ -879,7 +876,7 @@ fn a_stopped_run_goes_on_only_with_the_same_command_and_the_same_inputs() -> Tes
                 steps.store(1, Ordering::Relaxed);
             }
         });
-    assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
+    assert_error!(stopped => Error::Interrupted);
     assert!(!output.exists() && dedup().work_folder().is_dir());
     let other = dedup()
         .options(ReadOptions::new().key_field("text"))
@@ -1117,8 +1114,7 @@ fn a_cleaning_of_no_inputs_is_refused() -> TestResult {
     let folder = Folder::new()?;
     let output = folder.path("out");
     let nothing: [&Path; 0] = [];
-    let refused = Dedup::new(nothing, &output).run(|_event| {});
-    assert!(matches!(refused, Err(Error::Input { .. })), "{refused:?}");
+    assert_error!(Dedup::new(nothing, &output).run(|_event| {}) => Error::Input { .. });
     assert!(!output.exists());
     Ok(())
 }
@@ -1419,7 +1415,7 @@ fn the_output_is_in_place_before_anything_is_stored_in_a_database() -> TestResul
                 is_storing.store(true, Ordering::Relaxed);
             }
         });
-    assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
+    assert_error!(stopped => Error::Interrupted);
     assert!(fs::read_to_string(&output)? == lines && dedup.work_folder().is_dir());
     // The run ended well although there was no output any more.
     let moved = folder.path("moved");
@@ -1461,7 +1457,7 @@ fn an_input_that_is_changed_in_its_middle_is_told() -> TestResult {
                 decided.store(true, Ordering::Relaxed);
             }
         });
-    assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
+    assert_error!(stopped => Error::Interrupted);
     let mut changed = lines.clone().into_bytes();
     let middle = changed.len() / 2;
     changed[middle] ^= 1;

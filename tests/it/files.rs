@@ -10,7 +10,8 @@ use simdb::{CreateOptions, Database, Error, Fingerprint, OpenOptions, Query};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::support::{
-    Folder, Ran, TestResult, assert_sound, bundled, document, gunzip, insert_all, program, run,
+    Folder, Ran, TestResult, assert_error, assert_sound, bundled, document, gunzip, insert_all,
+    program, run,
 };
 
 fn open(path: &Path) -> simdb::Result<Database> {
@@ -57,21 +58,14 @@ fn no_file_is_called_as_standard_output_is() -> TestResult {
 fn creation_never_touches_an_existing_file() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.file("notes.txt", "precious")?;
-    assert!(matches!(
-        Database::create(&path, &CreateOptions::new()),
-        Err(Error::AlreadyExists { .. })
-    ));
+    assert_error!(Database::create(&path, &CreateOptions::new()) => Error::AlreadyExists { .. });
     assert_eq!(fs::read_to_string(&path)?, "precious");
     let nowhere = folder.path("no/such/folder/d.simdb");
-    assert!(matches!(
-        Database::create(nowhere, &CreateOptions::new()),
-        Err(Error::Io { .. })
-    ));
+    assert_error!(Database::create(nowhere, &CreateOptions::new()) => Error::Io { .. });
     let too_far = CreateOptions::new().max_distance(65);
-    assert!(matches!(
-        Database::create(folder.path("d.simdb"), &too_far),
-        Err(Error::MaxDistance { given: 65, .. })
-    ));
+    assert_error!(
+        Database::create(folder.path("d.simdb"), &too_far) => Error::MaxDistance { given: 65, .. }
+    );
     let names: Vec<_> = fs::read_dir(folder.path(""))?
         .map(|entry| entry.map(|it| it.file_name()))
         .collect::<Result<_, _>>()?;
@@ -102,8 +96,7 @@ fn a_link_that_leads_nowhere_is_told_with_what_is_missing() -> TestResult {
         let ran = program!(..command).output()?;
         Ran::from(ran).refused("gone.simdb, where nothing is");
     }
-    let opened = Database::open_or_create(&link, &CreateOptions::new());
-    assert!(matches!(opened, Err(Error::Io { .. })), "{opened:?}");
+    assert_error!(Database::open_or_create(&link, &CreateOptions::new()) => Error::Io { .. });
     assert!(!folder.path("gone.simdb").exists());
     Ok(())
 }
@@ -149,10 +142,7 @@ fn a_file_of_another_kind_is_refused_by_name() -> TestResult {
             path.display()
         );
     }
-    assert!(matches!(
-        open(&folder.path("missing")),
-        Err(Error::NotFound { .. })
-    ));
+    assert_error!(open(&folder.path("missing")) => Error::NotFound { .. });
     assert!(
         matches!(open(&folder.path("")), Err(Error::Io { .. })),
         "a directory"
@@ -193,16 +183,13 @@ fn other_format_versions_and_features_are_refused_by_name() -> TestResult {
     };
     for other in [1, 2, 3, 4, 5, 6, 7, 9] {
         set_format(other, 0)?;
-        let opened = open(&folder.path("d.simdb"));
-        assert!(
-            matches!(opened, Err(Error::FormatVersion { found, supported: 8, .. }) if found == other)
+        assert_error!(
+            open(&folder.path("d.simdb"))
+            => Error::FormatVersion { found, supported: 8, .. } if *found == other
         );
     }
     set_format(8, 8)?;
-    assert!(matches!(
-        open(&folder.path("d.simdb")),
-        Err(Error::UnknownFeatures { bits: 8, .. })
-    ));
+    assert_error!(open(&folder.path("d.simdb")) => Error::UnknownFeatures { bits: 8, .. });
     set_format(8, 0)?;
     assert_sound(&open(&folder.path("d.simdb"))?)?;
     Ok(())
@@ -230,11 +217,8 @@ fn a_file_has_one_writer_or_many_readers() -> TestResult {
     let writer = folder.database("d.simdb")?;
     insert_all(&writer, [document("a", 1)])?;
     let read_only = OpenOptions::new().read_only(true);
-    assert!(matches!(open(&path), Err(Error::Busy { .. })));
-    assert!(matches!(
-        Database::open(&path, &read_only),
-        Err(Error::Busy { .. })
-    ));
+    assert_error!(open(&path) => Error::Busy { .. });
+    assert_error!(Database::open(&path, &read_only) => Error::Busy { .. });
     let snapshot = writer.snapshot()?;
     drop(writer);
     assert!(
@@ -254,14 +238,14 @@ fn a_file_has_one_writer_or_many_readers() -> TestResult {
                 .total(),
             1
         );
-        assert!(matches!(reader.begin_write(), Err(Error::ReadOnly)));
+        assert_error!(reader.begin_write() => Error::ReadOnly);
         let report = reader.check()?;
         assert!(
             report.is_sound() && !report.pages_verified && report.documents == 1,
             "{report:?}"
         );
     }
-    assert!(matches!(open(&path), Err(Error::Busy { .. })));
+    assert_error!(open(&path) => Error::Busy { .. });
     drop(readers);
     open(&path)?;
     Ok(())

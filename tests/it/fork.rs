@@ -24,8 +24,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, LIMIT, TestResult, assert_sound, document, done, external, go_on, insert_all, run,
-    spread, wait_until, within,
+    Folder, LIMIT, TestResult, assert_error, assert_sound, document, done, external, go_on,
+    insert_all, run, spread, wait_until, within,
 };
 
 /// So long a call of a child may take, and so long a child may live. Much longer than either does on a busy machine:
@@ -117,8 +117,7 @@ impl Child {
 #[track_caller]
 fn refused<T>(call: impl FnOnce() -> simdb::Result<T>) {
     let begun = Instant::now();
-    let answer = call().map(drop);
-    assert!(matches!(answer, Err(Error::Forked)), "{answer:?}");
+    assert_error!(call().map(drop) => Error::Forked);
     assert!(begun.elapsed() < CALL, "{:?}", begun.elapsed());
 }
 

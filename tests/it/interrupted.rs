@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use simdb::{Database, Error, Near};
 
-use crate::support::{Folder, TestResult, assert_sound, document, external, insert_all};
+use crate::support::{
+    Folder, TestResult, assert_error, assert_sound, document, external, insert_all,
+};
 
 /// Progress that breaks after some calls.
 fn after(calls: u64) -> impl FnMut(u64, u64) -> ControlFlow<()> {
@@ -31,7 +33,7 @@ fn calls_of(
 
 #[track_caller]
 fn assert_interrupted<T: std::fmt::Debug>(ended: &simdb::Result<T>) {
-    assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
+    assert_error!(ended => Error::Interrupted);
 }
 
 #[test]

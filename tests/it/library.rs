@@ -9,7 +9,7 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, assert_sound, document, going_on, insert_all, listed, tiny,
+    Folder, TestResult, assert_error, assert_sound, document, going_on, insert_all, listed, tiny,
 };
 
 fn near(snapshot: &Snapshot, bits: u64) -> simdb::Result<Vec<(String, u32)>> {
@@ -439,46 +439,27 @@ fn documents_out_of_bounds_are_refused_and_the_transaction_goes_on() -> TestResu
     let database = folder.database("d.simdb")?;
     let mut txn = database.begin_write()?;
     txn.insert(&document("before", 1))?;
-    assert!(matches!(
-        txn.insert(&document("", 1)),
-        Err(Error::KeyLength { bytes: 0, .. })
-    ));
-    assert!(matches!(
-        txn.insert_if_new(&document([0; 5_000], 1), &Policy::link()),
-        Err(Error::KeyLength { bytes: 5_000, .. })
-    ));
+    assert_error!(txn.insert(&document("", 1)) => Error::KeyLength { bytes: 0, .. });
+    assert_error!(
+        txn.insert_if_new(&document([0; 5_000], 1), &Policy::link())
+        => Error::KeyLength { bytes: 5_000, .. }
+    );
     // A look-up said that there is no such document, as if there could be one.
-    assert!(matches!(
-        txn.delete(""),
-        Err(Error::KeyLength { bytes: 0, .. })
-    ));
-    assert!(matches!(
-        txn.delete([b'k'; 4_097]),
-        Err(Error::KeyLength { bytes: 4_097, .. })
-    ));
+    assert_error!(txn.delete("") => Error::KeyLength { bytes: 0, .. });
+    assert_error!(txn.delete([b'k'; 4_097]) => Error::KeyLength { bytes: 4_097, .. });
     let snapshot = database.snapshot()?;
-    assert!(matches!(
-        snapshot.get(""),
-        Err(Error::KeyLength { bytes: 0, .. })
-    ));
-    assert!(matches!(
-        snapshot.get([b'k'; 4_097]),
-        Err(Error::KeyLength { bytes: 4_097, .. })
-    ));
+    assert_error!(snapshot.get("") => Error::KeyLength { bytes: 0, .. });
+    assert_error!(snapshot.get([b'k'; 4_097]) => Error::KeyLength { bytes: 4_097, .. });
     assert_eq!(snapshot.get([b'k'; 4_096])?, None);
     let far = Policy::link().near(65);
-    assert!(matches!(
-        txn.insert_if_new(&document("k", 1), &far),
-        Err(Error::MaxDistance { given: 65, .. })
-    ));
+    assert_error!(
+        txn.insert_if_new(&document("k", 1), &far) => Error::MaxDistance { given: 65, .. }
+    );
     txn.insert(&document([0xff; 4_096], 1))?;
     txn.commit()?;
     assert_eq!(database.snapshot()?.stats()?.documents, 2);
     let query = Query::new(Fingerprint::from_bits(1)).near(65);
-    assert!(matches!(
-        database.snapshot()?.query(&query),
-        Err(Error::MaxDistance { given: 65, .. })
-    ));
+    assert_error!(database.snapshot()?.query(&query) => Error::MaxDistance { given: 65, .. });
     Ok(())
 }
 
@@ -524,17 +505,7 @@ fn check_needs_the_database_for_itself() -> TestResult {
     let database = folder.database("d.simdb")?;
     let snapshots = [database.snapshot()?, database.snapshot()?];
     let refused = database.check();
-    assert!(
-        matches!(
-            refused,
-            Err(Error::InUse {
-                snapshots: 2,
-                transaction: false,
-                ..
-            })
-        ),
-        "{refused:?}"
-    );
+    assert_error!(&refused => Error::InUse { snapshots: 2, transaction: false, .. });
     let txn = database.begin_write()?;
     let refused = database.check().expect_err("it is in use").to_string();
     assert!(
@@ -543,25 +514,14 @@ fn check_needs_the_database_for_itself() -> TestResult {
     );
     drop(snapshots);
     let refused = database.check();
-    assert!(
-        matches!(
-            refused,
-            Err(Error::InUse {
-                snapshots: 0,
-                transaction: true,
-                ..
-            })
-        ),
-        "{refused:?}"
-    );
+    assert_error!(&refused => Error::InUse { snapshots: 0, transaction: true, .. });
     drop(txn);
     // It waited for the compaction that waited for it.
     let compacted = database.compact(|_, _| {
-        let refused = database.check();
-        assert!(matches!(refused, Err(Error::InUse { .. })), "{refused:?}");
+        assert_error!(database.check() => Error::InUse { .. });
         ControlFlow::Break(())
     });
-    assert!(matches!(compacted, Err(Error::Interrupted)));
+    assert_error!(compacted => Error::Interrupted);
     assert_sound(&database)?;
     Ok(())
 }

@@ -6,8 +6,8 @@ use simdb::{Database, Document, Fingerprint, Matches, Near, Order, Query, Sketch
 
 use crate::support::random::Random;
 use crate::support::{
-    Folder, TestResult, assert_sound, document, done, external, insert_all, jaccard, listed, run,
-    spread,
+    Folder, TestResult, assert_error, assert_sound, document, done, external, insert_all, jaccard,
+    listed, run, spread,
 };
 
 /// Plans of several families.
@@ -325,10 +325,7 @@ fn an_error_of_a_function_is_that_of_the_query() -> TestResult {
     let query = Query::new(Fingerprint::from_bits(0)).nearest(3);
     let failing = query.clone().verify(|_| Err("the text is missing".into()));
     let snapshot = database.snapshot()?;
-    assert!(matches!(
-        snapshot.query(&failing),
-        Err(simdb::Error::Verify(_))
-    ));
+    assert_error!(snapshot.query(&failing) => simdb::Error::Verify(_));
     assert!(snapshot.query_batch(&[query, failing]).is_err());
     Ok(())
 }

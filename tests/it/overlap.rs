@@ -11,8 +11,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, assert_sound, bundled, done, figures, go_on, insert_all, jaccard, program,
-    real_data, run, run_with_input,
+    Folder, TestResult, assert_error, assert_sound, bundled, done, figures, go_on, insert_all,
+    jaccard, program, real_data, run, run_with_input,
 };
 
 /// Sentences of 40, 32, 48 and 36 characters.
@@ -289,14 +289,10 @@ fn texts_without_units_and_with_too_many() -> TestResult {
         (overlap.judged, overlap.too_short, overlap.share()),
         (0, 3, 0.0)
     );
-    let refused = snapshot.overlap(&"A. ".repeat((1 << 20) + 1), &query);
-    assert!(matches!(
-        refused,
-        Err(Error::TooManyUnits {
-            max_units: 1_048_576,
-            ..
-        })
-    ));
+    assert_error!(
+        snapshot.overlap(&"A. ".repeat((1 << 20) + 1), &query)
+        => Error::TooManyUnits { max_units: 1_048_576, .. }
+    );
     // As many as there may be, nearly all of them equal.
     let many = format!("{RIVER} {}", "A b c d e. ".repeat((1 << 20) - 1));
     let overlap = snapshot.overlap(&many, &query)?;
@@ -308,13 +304,11 @@ fn texts_without_units_and_with_too_many() -> TestResult {
     ] {
         assert!(snapshot.overlap("", &query.clone().near(near)).is_err());
     }
-    let stopped = snapshot.overlap_with(RIVER, &query, |_, _| ControlFlow::Break(()));
-    assert!(matches!(stopped, Err(Error::Interrupted)));
+    assert_error!(
+        snapshot.overlap_with(RIVER, &query, |_, _| ControlFlow::Break(())) => Error::Interrupted
+    );
     let external = folder.database("e.simdb")?.snapshot()?;
-    assert!(matches!(
-        external.overlap(RIVER, &query),
-        Err(Error::ExternalScheme)
-    ));
+    assert_error!(external.overlap(RIVER, &query) => Error::ExternalScheme);
     let empty = Database::create(folder.path("empty.simdb"), &options())?;
     let overlap = empty.snapshot()?.overlap(RIVER, &query)?;
     assert_eq!((overlap.judged, overlap.found), (1, 0));
@@ -764,8 +758,9 @@ fn a_database_in_use_answers_through_its_socket() -> TestResult {
     }
     let refused = client.overlap(STORY, &OverlapQuery::new().near(Near::within(65)));
     assert!(refused.is_err_and(|error| error.kind() == ErrorKind::Input));
-    let refused = client.overlap(&STORY.repeat(10_000), &OverlapQuery::new());
-    assert!(matches!(refused, Err(Error::TextLength { .. })));
+    assert_error!(
+        client.overlap(&STORY.repeat(10_000), &OverlapQuery::new()) => Error::TextLength { .. }
+    );
     client.close()?;
     drop(snapshot);
     served.close()?;

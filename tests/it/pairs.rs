@@ -10,8 +10,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, bundled, document, done, external, fingerprints, insert_all, jaccard,
-    real_data, rows, run, scattered,
+    Folder, TestResult, assert_error, bundled, document, done, external, fingerprints, insert_all,
+    jaccard, real_data, rows, run, scattered,
 };
 
 /// Two keys and their distance.
@@ -311,34 +311,26 @@ fn a_least_similarity_leaves_out_pairs_that_only_look_near() -> TestResult {
         assert_eq!(of_groups, expected.len() as u64, "{least}");
     }
     // What cannot be asked.
-    assert!(matches!(
-        snapshot.pairs(65).run(|_| ControlFlow::Continue(())),
-        Err(Error::MaxDistance { given: 65, .. })
-    ));
+    assert_error!(
+        snapshot.pairs(65).run(|_| ControlFlow::Continue(())) => Error::MaxDistance { given: 65, .. }
+    );
     for wrong in [-0.1, 1.1, f64::NAN] {
         let refused = snapshot
             .pairs(Near::within(3).min_similarity(wrong))
             .run(|_| ControlFlow::Continue(()));
-        assert!(
-            matches!(refused, Err(Error::MinSimilarity { .. })),
-            "{refused:?}"
-        );
+        assert_error!(&refused => Error::MinSimilarity { .. });
         // Less than nothing was no similarity for clusters.
         let clustering = Clustering::new().near(Near::new().min_similarity(wrong));
         let refused = snapshot.clusters(&clustering, |_| ControlFlow::Continue(()));
-        assert!(
-            matches!(refused, Err(Error::MinSimilarity { .. })),
-            "{refused:?}"
-        );
+        assert_error!(&refused => Error::MinSimilarity { .. });
     }
     let plain = folder.database("plain.simdb")?;
-    let refused = plain
-        .snapshot()?
-        .pairs(Near::within(3).min_similarity(0.7))
-        .run(|_| ControlFlow::Continue(()));
-    assert!(
-        matches!(refused, Err(Error::SketchSizes { .. })),
-        "{refused:?}"
+    assert_error!(
+        plain
+            .snapshot()?
+            .pairs(Near::within(3).min_similarity(0.7))
+            .run(|_| ControlFlow::Continue(()))
+        => Error::SketchSizes { .. }
     );
     Ok(())
 }
@@ -377,19 +369,10 @@ fn a_search_goes_on_from_every_position_with_what_is_left() -> TestResult {
     }
     let (_, last) = &positions[positions.len() - 1];
     let refused = |pairs: Pairs| pairs.from(last.clone()).run(|_| ControlFlow::Continue(()));
-    assert!(matches!(
-        refused(snapshot.pairs(5)),
-        Err(Error::PairPosition)
-    ));
-    assert!(matches!(
-        refused(snapshot.pairs(Near::within(6).since(1))),
-        Err(Error::PairPosition)
-    ));
+    assert_error!(refused(snapshot.pairs(5)) => Error::PairPosition);
+    assert_error!(refused(snapshot.pairs(Near::within(6).since(1))) => Error::PairPosition);
     insert_all(&database, [document("new", 5)])?;
-    assert!(matches!(
-        refused(database.snapshot()?.pairs(6)),
-        Err(Error::PairPosition)
-    ));
+    assert_error!(refused(database.snapshot()?.pairs(6)) => Error::PairPosition);
     assert!(refused(search).is_ok());
     Ok(())
 }
@@ -536,12 +519,10 @@ fn a_position_holds_over_merges_compaction_backup_and_reopening_at_every_distanc
             return Err("no position".into());
         };
         database.compact_with_plan("8x8", |_, _| ControlFlow::Continue(()))?;
-        let refused = database
-            .snapshot()?
-            .pairs(6)
-            .from(position)
-            .run(|_| ControlFlow::Continue(()));
-        assert!(matches!(refused, Err(Error::PairPosition)), "{refused:?}");
+        assert_error!(
+            database.snapshot()?.pairs(6).from(position).run(|_| ControlFlow::Continue(()))
+            => Error::PairPosition
+        );
     }
     Ok(())
 }
@@ -844,23 +825,21 @@ fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
                 .each_document(true)
                 .from(from.clone());
             assert!(left.run(|_| ControlFlow::Continue(())).is_ok());
-            assert!(matches!(
+            assert_error!(
                 snapshot
                     .pairs(max_distance)
                     .each_document(true)
                     .from(from)
-                    .run(|_| ControlFlow::Continue(())),
-                Err(Error::PairPosition)
-            ));
+                    .run(|_| ControlFlow::Continue(()))
+                => Error::PairPosition
+            );
         }
     }
     let texts = Database::create(folder.path("texts.simdb"), &CreateOptions::new())?;
     let plain = folder.database("plain.simdb")?;
     let (one, two) = (texts.snapshot()?, plain.snapshot()?);
-    let refused = one.pairs(3).with(&two).run(|_| ControlFlow::Continue(()));
-    assert!(
-        matches!(refused, Err(Error::SchemeMismatch { .. })),
-        "{refused:?}"
+    assert_error!(
+        one.pairs(3).with(&two).run(|_| ControlFlow::Continue(())) => Error::SchemeMismatch { .. }
     );
     Ok(())
 }

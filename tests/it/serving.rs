@@ -21,8 +21,8 @@ use simdb::{
 
 use crate::support::random::{Random, amount, seed_or};
 use crate::support::{
-    Folder, LIMIT, Ran, TestResult, assert_sound, document, done, external, insert_all, program,
-    run, run_with_input, simdb, spread, wait_until, within,
+    Folder, LIMIT, Ran, TestResult, assert_error, assert_sound, document, done, external,
+    insert_all, program, run, run_with_input, simdb, spread, wait_until, within,
 };
 
 /// So long clients wait in vain in a test that is about waiting in vain.
@@ -186,7 +186,7 @@ fn a_client_gives_the_answers_of_the_database() -> TestResult {
     assert_eq!(client.expire(&Expiry::new())?, 0);
     client.flush()?;
     client.close()?;
-    assert!(matches!(client.get("x"), Err(Error::Closed)));
+    assert_error!(client.get("x") => Error::Closed);
     assert_sound(&served)?;
     Ok(())
 }
@@ -213,9 +213,8 @@ fn errors_of_the_owner_have_their_kind_and_concern_one_document() -> TestResult 
             .all(|answer| *answer == Err(ErrorKind::Input))
     );
     let verified = Policy::skip().verify(|_, _| Ok(true));
-    let refused = client.submit(&document("d", 4), &verified);
-    assert!(matches!(refused, Err(Error::NotSendable)));
-    assert!(matches!(client.get(""), Err(Error::KeyLength { .. })));
+    assert_error!(client.submit(&document("d", 4), &verified) => Error::NotSendable);
+    assert_error!(client.get("") => Error::KeyLength { .. });
     assert_eq!(database.snapshot()?.stats()?.documents, 2);
     Ok(())
 }
@@ -255,10 +254,7 @@ fn what_is_too_long_to_be_sent_fails_alone() -> TestResult {
                 .map(drop),
         ];
         for refused in refused {
-            assert!(
-                matches!(refused, Err(Error::RequestLength { .. })),
-                "{refused:?}"
-            );
+            assert_error!(refused => Error::RequestLength { .. });
         }
     }
     assert!(!before.wait()?.is_duplicate());
@@ -944,8 +940,7 @@ fn one_owner_at_a_time_and_the_other_is_told_so() -> TestResult {
     let owner = Owner::start(&path, &[])?;
     let number = owner.child.id().to_string();
     run!("serve", &path).refused("in use").says(&number);
-    let other = Database::open(&path, &OpenOptions::new().serve(true));
-    assert!(matches!(other, Err(Error::Busy { .. })));
+    assert_error!(Database::open(&path, &OpenOptions::new().serve(true)) => Error::Busy { .. });
     assert!(serves(&path));
     assert!(owner.end()?);
     assert!(!socket_of(&path).exists());
@@ -1260,7 +1255,7 @@ fn a_close_that_is_interrupted_leaves_each_answer_to_its_ticket() -> TestResult 
         tickets.push(client.submit(&copy, &Policy::skip())?);
     }
     stops.store(true, Ordering::Relaxed);
-    assert!(matches!(client.close(), Err(Error::Interrupted)));
+    assert_error!(client.close() => Error::Interrupted);
     stops.store(false, Ordering::Relaxed);
     owner.signal(libc::SIGCONT)?;
     for (number, ticket) in (0..).zip(tickets) {
@@ -1268,7 +1263,7 @@ fn a_close_that_is_interrupted_leaves_each_answer_to_its_ticket() -> TestResult 
         let found = verdict.matches().iter().next().expect("it is a copy");
         assert_eq!(found.document.key(), key(number).as_bytes());
     }
-    assert!(matches!(client.get("a"), Err(Error::Closed)));
+    assert_error!(client.get("a") => Error::Closed);
     assert!(owner.end()?);
     Ok(())
 }
@@ -1390,8 +1385,10 @@ fn the_function_that_says_whether_to_stop_cannot_wait_for_its_own_client() -> Te
         };
         thread::sleep(SHORT + SHORT / 3);
         *calling.lock().expect("it is whole") = Some(client);
-        let waited = within(LIMIT, move || waiting.join().expect("it does not panic"));
-        assert!(matches!(waited, Err(Error::NotServed { .. })), "{waited:?}");
+        assert_error!(
+            within(LIMIT, move || waiting.join().expect("it does not panic"))
+            => Error::NotServed { .. }
+        );
         owner.signal(libc::SIGCONT)?;
         if would_wait_for_itself() {
             break;
@@ -1554,16 +1551,10 @@ fn a_database_whose_socket_is_taken_is_not_created() -> TestResult {
     let taken = folder.file("new.simdb.sock", "precious")?;
     run!("serve", &path).refused("new.simdb.sock");
     let refused = Database::create(&path, &external().serve(true));
-    assert!(
-        matches!(refused, Err(Error::AlreadyExists { .. })),
-        "{refused:?}"
-    );
+    assert_error!(&refused => Error::AlreadyExists { .. });
     let build = || Database::build(&path, &external().serve(true), [], 0);
     let refused = build();
-    assert!(
-        matches!(refused, Err(Error::AlreadyExists { .. })),
-        "{refused:?}"
-    );
+    assert_error!(&refused => Error::AlreadyExists { .. });
     assert!(!path.exists());
     fs::remove_file(&taken)?;
     let _listener = UnixListener::bind(&taken)?;

@@ -6,7 +6,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, assert_sound, bundled, document, done, external, insert_all, run,
+    Folder, TestResult, assert_error, assert_sound, bundled, document, done, external, insert_all,
+    run,
 };
 
 /// A document whose sketch differs in `differing` of 128 samples from that with 0.
@@ -121,19 +122,9 @@ fn a_similarity_cannot_be_asked_for_without_sketches() -> TestResult {
     // A document that cannot be judged fails alone, and nothing is changed.
     let mut txn = database.begin_write()?;
     let policy = Policy::skip().near(Near::new().min_similarity(0.7));
-    assert!(matches!(
-        txn.insert_if_new(&document("bare", 0), &policy),
-        Err(Error::NoSketch)
-    ));
+    assert_error!(txn.insert_if_new(&document("bare", 0), &policy) => Error::NoSketch);
     let large = document("large", 0).with_sketch(Sketch::new(&[0; 32], 1)?);
-    assert!(matches!(
-        txn.insert(&large),
-        Err(Error::SketchSizes {
-            stored: 16,
-            given: 32,
-            ..
-        })
-    ));
+    assert_error!(txn.insert(&large) => Error::SketchSizes { stored: 16, given: 32, .. });
     assert!(
         !txn.insert_if_new(&Document::new("too short", None), &policy)?
             .is_duplicate()

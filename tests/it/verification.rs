@@ -9,7 +9,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, Ran, TestResult, assert_sound, document, done, gzip, insert_all, listed, program, run,
+    Folder, Ran, TestResult, assert_error, assert_sound, document, done, gzip, insert_all, listed,
+    program, run,
 };
 
 /// Documents whose payloads tell what they are like. All are near to 0.
@@ -213,7 +214,7 @@ fn a_document_that_cannot_be_verified_fails_alone() -> TestResult {
     let tickets = documents.map(|it| writer.submit(it, &policy));
     let [skipped, failed, inserted] = tickets.map(|it| it.and_then(simdb::Ticket::wait));
     assert_eq!(skipped?.change(), &Change::Skipped);
-    assert!(matches!(failed, Err(Error::Verify(_))));
+    assert_error!(failed => Error::Verify(_));
     assert_eq!(inserted?.change(), &Change::Inserted);
     writer.close()?;
     assert_eq!(database.snapshot()?.get("f")?, None);

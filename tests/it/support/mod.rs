@@ -534,6 +534,16 @@ impl From<Output> for Ran {
     }
 }
 
+/// Asserts that something fails with an error of this pattern.
+macro_rules! assert_error {
+    ($answer:expr => $error:pat $(if $guard:expr)?) => {
+        match &$answer {
+            answer => assert!(matches!(answer, Err($error) $(if $guard)?), "{answer:?}"),
+        }
+    };
+}
+pub(crate) use assert_error;
+
 /// The program with these arguments, which may be strings or paths. A literal is several, with spaces between them,
 /// and so is what stands behind two dots: `program!("query", &path, "--limit 1 --json", ..more)`.
 macro_rules! program {
