@@ -383,20 +383,12 @@ fn the_socket_is_for_its_user_only_and_goes_with_the_database() -> TestResult {
     let there = fs::symlink_metadata(socket_of(&path))?;
     assert!(there.file_type().is_socket());
     assert_eq!(there.permissions().mode() & 0o777, 0o600);
-    assert_eq!(
-        fs::read_dir(folder.path("."))?.count(),
-        2,
-        "something else is left"
-    );
+    assert_eq!(folder.count()?, 2, "something else is left");
     // Another handle of the file gets none, and does not take the one there is.
     assert_error!(Database::open(&path, &OpenOptions::new().serve(true)) => Error::Busy { .. });
     done!("stats", &path);
     drop(database);
-    assert_eq!(
-        fs::read_dir(folder.path("."))?.count(),
-        1,
-        "the socket is left"
-    );
+    assert_eq!(folder.count()?, 1, "the socket is left");
     // Without the option there is none. Who only reads needs none.
     let closed = Database::open(&path, &OpenOptions::new())?;
     run!("stats", &path).refused("OpenOptions::serve(true)");
@@ -602,11 +594,7 @@ fn a_client_that_goes_away_ends_its_work_and_nothing_is_left() -> TestResult {
     }
     assert_eq!(fs::metadata(&path)?.ino(), before, "the file was replaced");
     assert_eq!(database.snapshot()?.stats()?.plan, "4x16");
-    assert_eq!(
-        fs::read_dir(folder.path("."))?.count(),
-        2,
-        "something is left"
-    );
+    assert_eq!(folder.count()?, 2, "something is left");
     assert_sound(&database)?;
     Ok(())
 }
@@ -789,7 +777,7 @@ fn race_for_a_database() -> TestResult {
     for number in ["0", "1", "2", "3"] {
         assert!(has(&path, number)?, "document {number}");
     }
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 1);
+    assert_eq!(folder.count()?, 1);
     Ok(())
 }
 

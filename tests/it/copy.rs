@@ -11,7 +11,7 @@ use simdb::{
 
 use crate::support::{
     Folder, TestResult, assert_error, assert_sound, document, done, external, go_on, going_on,
-    insert_all, listed, numbered, program, run, spread, tiny,
+    insert_all, listed, numbered, program, query_of, run, spread, tiny,
 };
 
 /// Every third has a scope.
@@ -70,20 +70,14 @@ fn compaction_keeps_every_document_and_gives_back_the_space() -> TestResult {
     assert_sound(&database)?;
     // Transactions go on after it, and so do the document numbers.
     insert_all(&database, [scoped(0)])?;
-    let found = database
-        .snapshot()?
-        .query(&Query::new(Fingerprint::from_bits(0)).near(0))?;
+    let found = database.snapshot()?.query(&query_of(0).near(0))?;
     assert_eq!(listed(&found), [("0".to_owned(), 0)]);
     database.compact(go_on)?;
     drop(database);
     let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
     assert_eq!(database.snapshot()?.stats()?.documents, 10_001);
     assert_sound(&database)?;
-    assert_eq!(
-        fs::read_dir(folder.path("."))?.count(),
-        1,
-        "nothing else is left in the directory"
-    );
+    assert_eq!(folder.count()?, 1, "nothing else is left in the directory");
     Ok(())
 }
 
@@ -342,11 +336,7 @@ fn compaction_never_replaces_another_file() -> TestResult {
         database.compact(go_on) => Error::Io { path: named, .. } if named.ends_with("d.simdb")
     );
     assert_eq!(fs::read(&path)?, b"what somebody restored");
-    assert_eq!(
-        fs::read_dir(folder.path("."))?.count(),
-        2,
-        "no copy is left"
-    );
+    assert_eq!(folder.count()?, 2, "no copy is left");
     fs::rename(&aside, &path)?;
     database.compact(go_on)?;
     assert_eq!(all(&database)?.len(), 1);
@@ -408,11 +398,7 @@ fn a_bad_dump_is_refused_with_its_line_and_leaves_nothing() -> TestResult {
     }
     let input = folder.file("dump.jsonl", format!("{header}\n{document}\n{document}\n"))?;
     run!("load", folder.path("l.simdb"), input).refused("two documents have the key \"a\"");
-    assert_eq!(
-        fs::read_dir(folder.path("."))?.count(),
-        1,
-        "nothing but the input is left"
-    );
+    assert_eq!(folder.count()?, 1, "nothing but the input is left");
     Ok(())
 }
 
@@ -441,13 +427,7 @@ fn a_database_built_at_once_answers_as_one_of_insertions() -> TestResult {
         assert_sound(&built)?;
         for i in 0..documents / 2 {
             let bits = scoped(i).fingerprint().map_or(0, Fingerprint::bits);
-            assert!(
-                built
-                    .snapshot()?
-                    .query(&Query::new(Fingerprint::from_bits(bits)))?
-                    .total()
-                    > 0
-            );
+            assert!(built.snapshot()?.query(&query_of(bits))?.total() > 0);
         }
     }
     Ok(())
@@ -478,8 +458,7 @@ fn a_copy_is_never_larger_than_the_database_and_as_long_as_what_is_in_it() -> Te
         database
             .snapshot()?
             .backup_with(folder.path("b.simdb"), go_on)?;
-        let query =
-            Query::new(Fingerprint::from_bits(spread(4_242))).near(Near::within(12).scopes(["en"]));
+        let query = query_of(spread(4_242)).near(Near::within(12).scopes(["en"]));
         let answer = listed(&database.snapshot()?.query(&query)?);
         database.compact(go_on)?;
         assert_eq!(listed(&database.snapshot()?.query(&query)?), answer);

@@ -1207,7 +1207,7 @@ fn results_have_to_be_where_they_are_no_inputs_and_can_be_written() -> TestResul
         run!("dedup", &input, "-o", &output, option, folder.path("l.gz"))
             .refused("written as plain text");
     }
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 1);
+    assert_eq!(folder.count()?, 1);
     assert_eq!(fs::read_dir(&input)?.count(), 4);
     let file = folder.path("in/a.txt");
     let lines = folder.file("l.jsonl", "{}\n")?;
@@ -1682,7 +1682,7 @@ fn a_result_within_another_is_refused_before_any_work() -> TestResult {
     for option in ["--removed", "--report"] {
         let within = output.join("a.txt");
         run!("dedup", folder.path("in"), "-o", &output, option, &within).refused("would be in");
-        assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "{option}");
+        assert_eq!(folder.count()?, 2, "{option}");
         assert_eq!(fs::read_dir(&output)?.count(), 0, "{option}");
     }
     Ok(())

@@ -11,7 +11,7 @@ use simdb::{Database, OpenOptions};
 
 use crate::support::{
     Folder, LIMIT, TestResult, bench, document, documents_of, done, in_one_of_five_tries,
-    insert_all, program, run, run_with_input, simdb, spread, wait_until,
+    insert_all, keyed, numbered, program, run, run_with_input, simdb, spread, wait_until,
     wait_until_it_ends_in_order, within,
 };
 
@@ -381,10 +381,7 @@ fn of_many_rejected_records_a_few_are_told_and_all_are_written_where_they_are_wa
 
 /// A database whose documents are all near to each other at distance 64.
 fn database_with_many_pairs(folder: &Folder) -> TestResult<PathBuf> {
-    insert_all(
-        &folder.database("d.simdb")?,
-        (0..3_000).map(|i| document(i.to_string(), i)),
-    )?;
+    insert_all(&folder.database("d.simdb")?, keyed(0..3_000, |i| i))?;
     Ok(folder.path("d.simdb"))
 }
 
@@ -440,10 +437,7 @@ fn a_search_for_pairs_tells_from_where_it_goes_on() -> TestResult {
 
 /// Fills a database with documents that an expiry would remove.
 fn fill(database: &Database) -> simdb::Result<()> {
-    insert_all(
-        database,
-        (0..200_000).map(|i| document(i.to_string(), spread(i)).with_seen(1)),
-    )
+    insert_all(database, (0..200_000).map(|i| numbered(i).with_seen(1)))
 }
 
 /// Of a database that another process has open, everything was done to its end, whatever the user wanted.

@@ -262,7 +262,7 @@ fn a_picture_takes_the_place_of_nothing_that_was_not_said() -> TestResult {
     for (path, before) in [&documents, &labels, &other].into_iter().zip(before) {
         assert!(std::fs::read(path)? == before?, "{path:?} was changed");
     }
-    assert_eq!(std::fs::read_dir(folder.path("."))?.count(), 3);
+    assert_eq!(folder.count()?, 3);
 
     let both = [
         "--plot",

@@ -11,7 +11,7 @@ use simdb::{Error, Expiry, Fingerprint, Query};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber, span};
 
-use crate::support::{Folder, TestResult, document, insert_all};
+use crate::support::{Folder, TestResult, document, insert_all, query_of};
 
 type Fields = HashMap<&'static str, String>;
 
@@ -158,7 +158,7 @@ fn each_operation_has_a_span_and_an_event_with_its_numbers() -> TestResult {
         &[],
         &["sets", "rows", "bytes"],
     );
-    let query = Query::new(Fingerprint::from_bits(5)).near(0);
+    let query = query_of(5).near(0);
     database.snapshot()?.query_batch(&[query.clone(), query])?;
     assert_told(
         &path,

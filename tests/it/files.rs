@@ -6,12 +6,12 @@ use std::fs;
 use std::path::Path;
 
 use redb::{ReadableDatabase, TableDefinition};
-use simdb::{CreateOptions, Database, Error, Fingerprint, OpenOptions, Query};
+use simdb::{CreateOptions, Database, Error, OpenOptions};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::support::{
     Folder, Ran, TestResult, assert_error, assert_sound, bundled, document, gunzip, insert_all,
-    program, run,
+    program, query_of, run,
 };
 
 fn open(path: &Path) -> simdb::Result<Database> {
@@ -45,7 +45,7 @@ fn no_file_is_called_as_standard_output_is() -> TestResult {
         command.current_dir(folder.path("."));
         let ran = Ran::from(command.output()?).expect(2);
         ran.says("a file is wanted here: name one, or say `./-`");
-        assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "{arguments:?}");
+        assert_eq!(folder.count()?, 2, "{arguments:?}");
     }
     let mut named = program!("backup d.simdb ./-");
     named.current_dir(folder.path("."));
@@ -231,13 +231,7 @@ fn a_file_has_one_writer_or_many_readers() -> TestResult {
         Database::open(&path, &read_only)?,
     ];
     for reader in &readers {
-        assert_eq!(
-            reader
-                .snapshot()?
-                .query(&Query::new(Fingerprint::from_bits(1)))?
-                .total(),
-            1
-        );
+        assert_eq!(reader.snapshot()?.query(&query_of(1))?.total(), 1);
         assert_error!(reader.begin_write() => Error::ReadOnly);
         let report = reader.check()?;
         assert!(

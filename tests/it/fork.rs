@@ -25,7 +25,7 @@ use simdb::{
 
 use crate::support::{
     Folder, LIMIT, TestResult, assert_error, assert_sound, document, done, external, go_on,
-    insert_all, run, spread, wait_until, within,
+    insert_all, keyed, run, spread, wait_until, within,
 };
 
 /// So long a call of a child may take, and so long a child may live. Much longer than either does on a busy machine:
@@ -643,7 +643,7 @@ fn a_child_that_is_forked_in_the_middle_of_a_compaction_can_give_up_both_files()
         let path = folder.path("d.simdb");
         insert_all(
             &Database::create(&path, &external())?,
-            (0..5000).map(|i| document(i.to_string(), i * 77)),
+            keyed(0..5000, |i| i * 77),
         )?;
         let (told, to_child) = std::io::pipe()?;
         let Some(parent) = fork()? else {

@@ -1,8 +1,10 @@
 //! The bounds of options and arguments: values at a bound and beyond it.
 
-use simdb::{Cache, CreateOptions, Database, Fingerprint, OpenOptions, Query};
+use simdb::{Cache, CreateOptions, Database, OpenOptions};
 
-use crate::support::{Folder, TestResult, assert_sound, document, done, external, insert_all, run};
+use crate::support::{
+    Folder, TestResult, assert_sound, done, external, insert_all, keyed, query_of, run,
+};
 
 /// The memory for a cache as large as possible was allocated at once, after a sum that was too large for
 /// its type. With as many recent documents as possible, a merge was always due, and commits did not end.
@@ -13,18 +15,10 @@ fn options_as_large_as_possible_are_taken() -> TestResult {
         .cache(Cache::Bytes(usize::MAX))
         .recent_documents(usize::MAX);
     let database = Database::create(folder.path("d.simdb"), &options)?;
-    insert_all(
-        &database,
-        (0..1_000).map(|i| document(i.to_string(), i << 40)),
-    )?;
-    insert_all(
-        &database,
-        (0..1_000).map(|i| document(i.to_string(), i << 20)),
-    )?;
+    insert_all(&database, keyed(0..1_000, |i| i << 40))?;
+    insert_all(&database, keyed(0..1_000, |i| i << 20))?;
     database.settle()?;
-    let query = Query::new(Fingerprint::from_bits(0))
-        .near(64)
-        .limit(usize::MAX);
+    let query = query_of(0).near(64).limit(usize::MAX);
     assert_eq!(database.snapshot()?.query(&query)?.as_slice().len(), 1_000);
     assert_sound(&database)?;
     drop(database);
@@ -47,10 +41,7 @@ fn options_as_large_as_possible_are_taken() -> TestResult {
 fn the_greatest_number_asks_for_all_there_are() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.tiny_database("d.simdb")?;
-    insert_all(
-        &database,
-        (0..1_000).map(|i| document(i.to_string(), i % 7)),
-    )?;
+    insert_all(&database, keyed(0..1_000, |i| i % 7))?;
     let snapshot = database.snapshot()?;
     for most in [1_001, usize::MAX] {
         assert_eq!(snapshot.sample(most)?.len(), 1_000);
@@ -60,7 +51,7 @@ fn the_greatest_number_asks_for_all_there_are() -> TestResult {
         let prefixes = snapshot.fullest_prefixes(most)?;
         assert!(!prefixes.prefixes.is_empty());
     }
-    let query = Query::new(Fingerprint::from_bits(0)).nearest(usize::MAX);
+    let query = query_of(0).nearest(usize::MAX);
     assert_eq!(snapshot.query(&query)?.total(), 1_000);
     let plans = |distance| CreateOptions::new().max_distance(distance).plans(&[]);
     for distance in [65, u32::MAX] {

@@ -4,7 +4,7 @@ use simdb::inspect::Statistics;
 use simdb::{Cache, Database, OpenOptions, Query};
 
 use crate::support::{
-    Folder, TestResult, document, done, external, go_on, insert_all, run, spread,
+    Folder, TestResult, document, done, external, go_on, insert_all, keyed, query_of, run, spread,
 };
 
 const DOCUMENTS: u64 = 30_000;
@@ -12,10 +12,7 @@ const DOCUMENTS: u64 = 30_000;
 fn create(folder: &Folder, name: &str) -> simdb::Result<Database> {
     let options = external().plan("4x16").recent_documents(1_000);
     let database = Database::create(folder.path(name), &options.cache(Cache::Bytes(64 << 20)))?;
-    insert_all(
-        &database,
-        (0..DOCUMENTS).map(|i| document(i.to_string(), spread(i + 1))),
-    )?;
+    insert_all(&database, keyed(0..DOCUMENTS, |i| spread(i + 1)))?;
     database.settle()?;
     Ok(database)
 }
@@ -30,9 +27,7 @@ fn open_with(folder: &Folder, cache: u64) -> simdb::Result<Database> {
 fn ask_for_all(database: &Database) -> TestResult {
     let snapshot = database.snapshot()?;
     for number in 0..DOCUMENTS {
-        let query = Query::new(simdb::Fingerprint::from_bits(spread(number + 1)))
-            .near(3)
-            .limit(0);
+        let query = query_of(spread(number + 1)).near(3).limit(0);
         assert!(
             snapshot.query(&query)?.total() > 0,
             "document {number} was not found"

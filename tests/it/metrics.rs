@@ -7,7 +7,9 @@ use std::time::Duration;
 use simdb::inspect::Metrics;
 use simdb::{Database, Expiry, Fingerprint, OpenOptions, Policy, Query, WriterOptions};
 
-use crate::support::{Folder, TestResult, document, external, insert_all, spread, wait_until};
+use crate::support::{
+    Folder, TestResult, document, external, insert_all, keyed, spread, wait_until,
+};
 
 /// Fingerprints that are spread evenly.
 fn bits(number: u64) -> u64 {
@@ -96,14 +98,8 @@ fn queries_merges_and_the_cache_are_counted() -> TestResult {
     let folder = Folder::new()?;
     let options = external().plan("4x16").recent_documents(1_000);
     let database = Database::create(folder.path("d.simdb"), &options)?;
-    insert_all(
-        &database,
-        (0..20_000).map(|i| document(i.to_string(), bits(i))),
-    )?;
-    insert_all(
-        &database,
-        (20_000..21_500).map(|i| document(i.to_string(), bits(i))),
-    )?;
+    insert_all(&database, keyed(0..20_000, bits))?;
+    insert_all(&database, keyed(20_000..21_500, bits))?;
     database.settle()?;
     let merged = database.metrics();
     assert!(

@@ -7,12 +7,9 @@ use std::ops::ControlFlow;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::json;
-use simdb::{
-    Clustering, CreateOptions, Database, Error, Expiry, Fingerprint, Near, Policy, Query,
-    UnixSeconds,
-};
+use simdb::{Clustering, CreateOptions, Database, Error, Expiry, Near, Policy, UnixSeconds};
 
-use crate::support::{Folder, TestResult, document, done, insert_all, run};
+use crate::support::{Folder, TestResult, document, done, insert_all, query_of, run};
 
 const MILLISECONDS: i64 = 1_700_000_000_000;
 
@@ -34,10 +31,7 @@ fn no_way_into_the_library_takes_milliseconds_for_seconds() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
     insert_all(&database, [document("a", 7).with_seen(1_700_000_000)])?;
-    let (late, query) = (
-        document("b", 7).with_seen(MILLISECONDS),
-        Query::new(Fingerprint::from_bits(7)),
-    );
+    let (late, query) = (document("b", 7).with_seen(MILLISECONDS), query_of(7));
 
     let mut txn = database.begin_write()?;
     assert!(is_refused(txn.insert(&late)));
@@ -109,7 +103,7 @@ fn times_are_given_as_seconds_or_as_times_of_the_system() -> TestResult {
             document("b", 7).with_seen(200),
         ],
     )?;
-    let query = Query::new(Fingerprint::from_bits(7));
+    let query = query_of(7);
     for since in [UnixSeconds::from(150), at(150).into()] {
         assert_eq!(
             database

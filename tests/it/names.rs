@@ -112,11 +112,7 @@ fn a_file_with_several_names_is_not_compacted() -> TestResult {
     fs::hard_link(folder.path("d.simdb"), folder.path("e.simdb"))?;
     let refused = database.compact(|_, _| panic!("rows are copied"));
     assert_error!(&refused => Error::SeveralNames { names: 2, .. });
-    assert_eq!(
-        fs::read_dir(folder.path("."))?.count(),
-        2,
-        "something is left"
-    );
+    assert_eq!(folder.count()?, 2, "something is left");
     drop(database);
     run!("compact", folder.path("d.simdb"))
         .refused("2 names")
@@ -128,11 +124,7 @@ fn a_file_with_several_names_is_not_compacted() -> TestResult {
     assert_error!(
         database.compact(going_on(|_, _| link())) => Error::SeveralNames { names: 2, .. }
     );
-    assert_eq!(
-        fs::read_dir(folder.path("."))?.count(),
-        2,
-        "something is left"
-    );
+    assert_eq!(folder.count()?, 2, "something is left");
     fs::remove_file(folder.path("e.simdb"))?;
     database.compact(go_on)?;
     assert_eq!(stored(&database)?, 100);

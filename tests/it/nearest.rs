@@ -7,7 +7,7 @@ use simdb::{Database, Document, Fingerprint, Matches, Near, Order, Query, Sketch
 use crate::support::random::Random;
 use crate::support::{
     Folder, TestResult, assert_error, assert_sound, document, done, external, insert_all, jaccard,
-    listed, run, spread,
+    listed, query_of, run, spread,
 };
 
 /// Plans of several families.
@@ -214,7 +214,7 @@ fn in_the_order_of_similarity_the_same_are_listed() -> TestResult {
     let (database, _) = several_levels(&folder, "4x16", 3_000)?;
     let snapshot = database.snapshot()?;
     for n in [1, 10, 50] {
-        let query = Query::new(Fingerprint::from_bits(1))
+        let query = query_of(1)
             .with_sketch(Sketch::new(&[1; 16], 100)?)
             .nearest(n);
         let mut nearest: Vec<_> = snapshot.query(&query)?.into_iter().collect();
@@ -231,7 +231,7 @@ fn in_the_order_of_similarity_the_same_are_listed() -> TestResult {
 fn few_documents_are_all_found_and_none_in_an_empty_database() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
-    let query = Query::new(Fingerprint::from_bits(0));
+    let query = query_of(0);
     assert_eq!(
         database
             .snapshot()?
@@ -303,7 +303,7 @@ fn queries_of_both_kinds_are_answered_in_their_order() -> TestResult {
     let mut random = Random::new(13);
     let mut queries = Vec::new();
     for at in 0..300u64 {
-        let query = Query::new(Fingerprint::from_bits(mixed(&mut random, at)));
+        let query = query_of(mixed(&mut random, at));
         queries.push(match at % 7 {
             0 | 3 => query.near(3 + at as u32 % 9),
             1 => query.near(Near::within(at as u32 % 30)).nearest(20),
@@ -322,7 +322,7 @@ fn queries_of_both_kinds_are_answered_in_their_order() -> TestResult {
 fn an_error_of_a_function_is_that_of_the_query() -> TestResult {
     let folder = Folder::in_memory()?;
     let (database, _) = several_levels(&folder, "4x16", 1_000)?;
-    let query = Query::new(Fingerprint::from_bits(0)).nearest(3);
+    let query = query_of(0).nearest(3);
     let failing = query.clone().verify(|_| Err("the text is missing".into()));
     let snapshot = database.snapshot()?;
     assert_error!(snapshot.query(&failing) => simdb::Error::Verify(_));
@@ -334,7 +334,7 @@ fn an_error_of_a_function_is_that_of_the_query() -> TestResult {
 fn the_search_at_the_distance_of_the_farthest_match_is_explained() -> TestResult {
     let folder = Folder::in_memory()?;
     let (database, _) = several_levels(&folder, "4x16", 6_000)?;
-    let query = Query::new(Fingerprint::from_bits(5)).nearest(6);
+    let query = query_of(5).nearest(6);
     let (matches, explanation) = database.snapshot()?.explain(&query)?;
     let farthest = matches.as_slice().last().ok_or("six are found")?.distance;
     assert_eq!((matches.total(), explanation.total), (6, 6));

@@ -12,8 +12,7 @@ use std::process::{Command, Stdio};
 use simdb::Database;
 
 use crate::support::{
-    Folder, Ran, TestResult, assert_sound, document, done, going_on, insert_all, program, simdb,
-    tiny,
+    Folder, Ran, TestResult, assert_sound, done, going_on, insert_all, keyed, program, simdb, tiny,
 };
 
 /// A user and a group that own nothing else.
@@ -41,7 +40,7 @@ fn database_of_somebody(folder: &Folder, mode: u32) -> TestResult<PathBuf> {
     _ = fs::remove_file(&path);
     insert_all(
         &folder.tiny_database("d.simdb")?,
-        (0..100).map(|i| document(i.to_string(), i << 40)),
+        keyed(0..100, |i| i << 40),
     )?;
     chown(&path, Some(SOMEBODY), Some(SOMEBODY))?;
     fs::set_permissions(&path, Permissions::from_mode(mode))?;
@@ -108,11 +107,7 @@ fn a_file_whose_owner_cannot_be_kept_is_not_compacted() -> TestResult {
         (fs::metadata(&path)?.ino(), access(&path)?),
         (before, (SOMEBODY, SOMEBODY, 0o666))
     );
-    assert_eq!(
-        fs::read_dir(folder.path("."))?.count(),
-        2,
-        "something is left"
-    );
+    assert_eq!(folder.count()?, 2, "something is left");
     // Its own files can be compacted by anybody.
     chown(&path, Some(ANOTHER), Some(ANOTHER))?;
     Ran::from(
@@ -247,10 +242,7 @@ fn a_file_that_must_be_recovered_and_cannot_be_written_says_so() -> TestResult {
     };
     let path = folder.path("d.simdb");
     let database = folder.tiny_database("open.simdb")?;
-    insert_all(
-        &database,
-        (0..100).map(|i| document(i.to_string(), i << 40)),
-    )?;
+    insert_all(&database, keyed(0..100, |i| i << 40))?;
     // The copy looks as if its writer had been killed.
     fs::copy(folder.path("open.simdb"), &path)?;
     fs::set_permissions(&path, Permissions::from_mode(0o644))?;
@@ -303,10 +295,7 @@ fn a_file_that_may_only_be_read_is_checked_but_for_its_pages() -> TestResult {
 fn a_result_in_the_place_of_a_file_is_where_that_was_and_for_whom_that_was() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.path("d.simdb");
-    insert_all(
-        &folder.tiny_database("d.simdb")?,
-        (0..10).map(|i| document(i.to_string(), i << 40)),
-    )?;
+    insert_all(&folder.tiny_database("d.simdb")?, keyed(0..10, |i| i << 40))?;
     let (page, link) = (folder.path("page.html"), folder.path("link.html"));
     for mode in [0o600, 0o640] {
         fs::write(&page, "old")?;

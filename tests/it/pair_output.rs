@@ -72,7 +72,7 @@ fn a_file_holds_what_standard_output_would() -> TestResult {
         assert!(fs::read(&output)?.len() < printed.stdout.len());
     }
     // Nothing is left beside them.
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 3);
+    assert_eq!(folder.count()?, 3);
     run!("pairs", &path, "--format parquet").refused("needs a file");
     run!("pairs", &path, "--format tsv --json").refused("--format asks for tsv");
     Ok(())
@@ -502,7 +502,7 @@ fn a_question_without_an_answer_changes_no_file() -> TestResult {
         }
     }
     assert_eq!(fs::read_to_string(&old)?, "mine\n");
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 3);
+    assert_eq!(folder.count()?, 3);
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use simdb::{
 
 use crate::support::{
     Folder, TestResult, assert_error, bundled, document, done, external, fingerprints, insert_all,
-    jaccard, real_data, rows, run, scattered,
+    jaccard, keyed, real_data, rows, run, scattered,
 };
 
 /// Two keys and their distance.
@@ -577,7 +577,7 @@ fn a_position_in_two_databases_holds_over_their_compaction() -> TestResult {
 fn a_search_ends_when_nobody_wants_more() -> TestResult {
     let folder = Folder::in_memory()?;
     let database = folder.tiny_database("d.simdb")?;
-    insert_all(&database, (0..2_000).map(|i| document(i.to_string(), i)))?;
+    insert_all(&database, keyed(0..2_000, |i| i))?;
     for most in [0, 1, 1_000] {
         let mut given = 0;
         database.snapshot()?.pairs(4).run(|event| {

@@ -12,14 +12,12 @@ use std::path::Path;
 use redb::{
     ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
 };
-use simdb::{
-    Database, Document, Expiry, Fingerprint, Near, OpenOptions, Query, Sketch, SketchSize,
-};
+use simdb::{Database, Document, Expiry, Fingerprint, Near, OpenOptions, Sketch, SketchSize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::support::{
     Folder, TestResult, bundled, done, external, fingerprints, go_on, insert_all, leave_log,
-    listed, spread, tiny,
+    listed, query_of, spread, tiny,
 };
 
 /// What the state record says of a set.
@@ -765,9 +763,7 @@ fn agree(path: &Path, queries: &[u64], scopes: &[Option<&str>]) -> TestResult<us
             let near = scope
                 .iter()
                 .fold(Near::within(3), |near, scope| near.scopes([*scope]));
-            let asked = Query::new(Fingerprint::from_bits(query))
-                .near(near)
-                .limit(usize::MAX);
+            let asked = query_of(query).near(near).limit(usize::MAX);
             let sketch = |document: &Document| {
                 format!("{:?}, {} repeats", document.sketch(), document.repeats())
             };

@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 
 use simdb::{
     Change, Client, ClientOptions, CreateOptions, Database, Document, Error, ErrorKind, Expiry,
-    Fingerprint, Near, OnMatch, OpenOptions, Policy, Query, Sketch, SketchSize,
+    Fingerprint, Near, OnMatch, OpenOptions, Policy, Sketch, SketchSize,
 };
 
 use crate::support::random::{Random, amount, seed_or};
 use crate::support::{
     Folder, LIMIT, Ran, TestResult, assert_error, assert_sound, document, done, external,
-    insert_all, program, run, run_with_input, simdb, spread, wait_until, within,
+    insert_all, program, query_of, run, run_with_input, simdb, spread, wait_until, within,
 };
 
 /// So long clients wait in vain in a test that is about waiting in vain.
@@ -167,7 +167,7 @@ fn a_client_gives_the_answers_of_the_database() -> TestResult {
             "step {step}"
         );
 
-        let query = Query::new(Fingerprint::from_bits(bits)).near(near).limit(2);
+        let query = query_of(bits).near(near).limit(2);
         let query = query.with_sketch(sketch);
         assert_eq!(client.query(&query)?, alone.snapshot()?.query(&query)?);
         let nearest = query.nearest(step as usize % 9);
@@ -246,9 +246,7 @@ fn what_is_too_long_to_be_sent_fails_alone() -> TestResult {
         let near = Near::new().scopes(&scopes);
         let refused = [
             client.expire(&Expiry::new().scopes(&scopes)).map(drop),
-            client
-                .query(&Query::new(Fingerprint::from_bits(1)).near(near.clone()))
-                .map(drop),
+            client.query(&query_of(1).near(near.clone())).map(drop),
             client
                 .insert_if_new(&document("b", 1), &Policy::link().near(near))
                 .map(drop),
@@ -281,7 +279,7 @@ fn an_answer_that_is_too_long_to_be_sent_fails_alone() -> TestResult {
     let link = |most| Policy::link().limit(most);
     let before = client.submit(&document("a", far(1)), &link(10))?;
     let long = client.submit(&document("b", 1), &link(2_000))?;
-    let ask = |most| client.query(&Query::new(Fingerprint::from_bits(1)).limit(most));
+    let ask = |most| client.query(&query_of(1).limit(most));
     for refused in [long.wait().map(drop), ask(2_000).map(drop)] {
         let refused = refused.expect_err("the answer is too long");
         assert_eq!(refused.kind(), ErrorKind::Input);
@@ -913,7 +911,7 @@ fn who_waits_for_an_owner_stops_when_it_is_asked_to() -> TestResult {
     owner.signal(libc::SIGSTOP)?;
     let submitted = client.submit(&document("a", 1), &Policy::skip())?;
     stops.store(true, Ordering::Relaxed);
-    let query = Query::new(Fingerprint::from_bits(1));
+    let query = query_of(1);
     assert!(is_stopped(client.get("a").err()));
     assert!(is_stopped(client.query(&query).err()));
     assert!(is_stopped(client.delete("b").err()));

@@ -1,13 +1,13 @@
 //! The second look: sketches beside fingerprints, and what they decide.
 
 use simdb::{
-    CreateOptions, Database, Document, Error, Fingerprint, Fingerprinter, Near, Order, Policy,
-    Query, Scheme, Sketch, SketchSize,
+    CreateOptions, Database, Document, Error, Fingerprinter, Near, Order, Policy, Query, Scheme,
+    Sketch, SketchSize,
 };
 
 use crate::support::{
     Folder, TestResult, assert_error, assert_sound, bundled, document, done, external, insert_all,
-    run,
+    query_of, run,
 };
 
 /// A document whose sketch differs in `differing` of 128 samples from that with 0.
@@ -93,7 +93,7 @@ fn a_similarity_cannot_be_asked_for_without_sketches() -> TestResult {
     let folder = Folder::new()?;
     let database = four(&folder)?;
     let snapshot = database.snapshot()?;
-    let bare = Query::new(Fingerprint::from_bits(0));
+    let bare = query_of(0);
     assert_eq!(snapshot.query(&bare)?.total(), 4);
     let refused = |query: Query| snapshot.query(&query).err();
     assert!(matches!(

@@ -5,7 +5,7 @@ use simdb::Database;
 use simdb::inspect::CheckReport;
 
 use crate::support::{
-    Folder, TestResult, assert_error, document, done, go_on, insert_all, run, tiny,
+    Folder, TestResult, assert_error, document, done, go_on, insert_all, query_of, run, tiny,
 };
 
 fn check(folder: &Folder) -> simdb::Result<CheckReport> {
@@ -101,7 +101,7 @@ fn a_lost_scope_is_reported_and_no_answer_goes_without_it() -> TestResult {
             .any(|it| it.table == "scopes" && it.problem.contains("1 scope"))
     );
     let database = Database::open(folder.path("d.simdb"), &tiny())?;
-    let asked = simdb::Query::new(simdb::Fingerprint::from_bits(0));
+    let asked = query_of(0);
     let found = database
         .snapshot()?
         .query(&asked.clone().near(simdb::Near::new().scopes(["en"])))?;

@@ -4,13 +4,11 @@ use std::ops::ControlFlow;
 use std::sync::mpsc;
 use std::time::Instant;
 
-use simdb::{
-    Database, Document, Fingerprint, Near, OnMatch, Order, Policy, Query, Sketch, SketchSize,
-    Verdict,
-};
+use simdb::{Database, Document, Near, OnMatch, Order, Policy, Query, Sketch, SketchSize, Verdict};
 
 use crate::support::{
-    Folder, LIMIT, TestResult, assert_sound, document, external, go_on, insert_all, jaccard, within,
+    Folder, LIMIT, TestResult, assert_sound, document, external, go_on, insert_all, jaccard, keyed,
+    query_of, within,
 };
 
 /// A number for each number. They look random.
@@ -378,14 +376,14 @@ fn a_transaction_finds_what_it_has_written_whatever_it_asks_meanwhile() -> TestR
         .enumerate()
     {
         let database = Database::create(folder.path(&format!("{round}.simdb")), &options)?;
-        let committed = (0..60_000).map(|number| document(number.to_string(), random(number)));
+        let committed = keyed(0..60_000, random);
         insert_all(&database, committed)?;
         let mut txn = database.begin_write()?;
         let mut written: Vec<u64> = Vec::new();
         for number in 0..4_000u64 {
             let chosen = random(number | 1 << 50);
             let distance = distances[number as usize % distances.len()];
-            let asked = Query::new(Fingerprint::from_bits(chosen)).near(distance);
+            let asked = query_of(chosen).near(distance);
             txn.query(&asked.limit(0))?;
             let bits = match chosen % 3 {
                 0 if number > 0 => {

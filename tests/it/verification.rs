@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use simdb::{
-    Change, CreateOptions, Database, Document, Error, Fingerprint, Near, Policy, Query, Scheme,
-    WriterOptions,
+    Change, CreateOptions, Database, Document, Error, Near, Policy, Query, Scheme, WriterOptions,
 };
 
 use crate::support::{
     Folder, Ran, TestResult, assert_error, assert_sound, document, done, gzip, insert_all, listed,
-    program, run,
+    program, query_of, run,
 };
 
 /// Documents whose payloads tell what they are like. All are near to 0.
@@ -42,7 +41,7 @@ fn only_what_is_verified_matches_a_query() -> TestResult {
     let folder = Folder::new()?;
     let database = stored(&folder)?;
     let snapshot = database.snapshot()?;
-    let query = Query::new(Fingerprint::from_bits(0));
+    let query = query_of(0);
     let of = |payload: &'static str| {
         query
             .clone()
@@ -115,7 +114,7 @@ fn totals_of_what_is_verified_are_counted_up_to_128() -> TestResult {
     let spread =
         (0..3_000u64).map(|i| document(format!("s{i}"), 1 << (i % 50 + 3) | 1 << (i / 50 + 3) | 7));
     insert_all(&database, many.chain(spread))?;
-    let query = Query::new(Fingerprint::from_bits(7));
+    let query = query_of(7);
     let even = query
         .clone()
         .verify(|it| Ok(it.key().last().is_some_and(|last| last % 2 == 0)));

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use simdb::{Change, Database, Document, Expiry, Fingerprint, Near, Policy, Query};
 
-use crate::support::{Folder, TestResult, assert_sound, document, done, external, insert_all, run};
+use crate::support::{
+    Folder, TestResult, assert_sound, document, done, external, insert_all, query_of, run,
+};
 
 /// Fingerprints that are far from each other.
 fn spread(i: u64) -> u64 {
@@ -66,7 +68,7 @@ fn older_documents_of_a_fingerprint_cost_a_search_by_time_nothing() -> TestResul
     database.settle()?;
     let snapshot = database.snapshot()?;
     for since in [10_000, 29_000, 1 << 30] {
-        let query = |bits| Query::new(Fingerprint::from_bits(bits)).near(Near::new().since(since));
+        let query = |bits| query_of(bits).near(Near::new().since(since));
         assert_eq!(snapshot.query(&query(7))?.total(), 0);
         let without = shortest(|| snapshot.query(&query(spread(1 << 40))).map(drop))?;
         let with = shortest(|| snapshot.query(&query(7)).map(drop))?;
@@ -87,7 +89,7 @@ fn older_documents_of_a_fingerprint_cost_a_search_by_time_nothing() -> TestResul
     insert_all(&database, (70_001..72_000).map(hot))?;
     let found = database
         .snapshot()?
-        .query(&Query::new(Fingerprint::from_bits(7)).near(Near::new().since(50_000)))?;
+        .query(&query_of(7).near(Near::new().since(50_000)))?;
     assert_eq!(
         (found.total(), found.nearest().map(|it| it.document.key())),
         (1, Some(&b"hot 70000"[..]))

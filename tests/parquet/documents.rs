@@ -107,7 +107,7 @@ fn a_database_comes_back_from_parquet_as_it_was() -> TestResult {
         "more than payloads was left out"
     );
     // Nothing else is left in the folder.
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 4);
+    assert_eq!(folder.count()?, 4);
     Ok(())
 }
 
@@ -882,7 +882,7 @@ fn what_is_no_file_is_no_output() -> TestResult {
                 "{ran:?}"
             );
         }
-        assert_eq!(fs::read_dir(folder.path(""))?.count(), 2);
+        assert_eq!(folder.count()?, 2);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{Read as _, Write as _};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -16,7 +16,7 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 use simdb::{
-    CreateOptions, Database, Document, Fingerprint, Matches, OpenOptions, Scheme, Sketch,
+    CreateOptions, Database, Document, Fingerprint, Matches, OpenOptions, Query, Scheme, Sketch,
     SketchSize,
 };
 use tempfile::TempDir;
@@ -58,6 +58,11 @@ impl Folder {
         let path = self.path(name);
         std::fs::write(&path, content)?;
         Ok(path)
+    }
+
+    /// How many files and folders are in it.
+    pub(crate) fn count(&self) -> std::io::Result<usize> {
+        Ok(std::fs::read_dir(self.0.path())?.count())
     }
 
     /// Creates a [`tiny`] database of ready fingerprints and sketches.
@@ -102,6 +107,19 @@ pub(crate) fn scattered(i: u64) -> u64 {
 /// A document for each number, with the number as its key and a fingerprint far from the others.
 pub(crate) fn numbered(i: u64) -> Document {
     document(i.to_string(), spread(i))
+}
+
+/// A document for each number, with the number as its key, and its fingerprint.
+pub(crate) fn keyed(
+    numbers: Range<u64>,
+    bits: impl Fn(u64) -> u64,
+) -> impl Iterator<Item = Document> {
+    numbers.map(move |i| document(i.to_string(), bits(i)))
+}
+
+/// A query with this fingerprint.
+pub(crate) fn query_of(bits: u64) -> Query {
+    Query::new(Fingerprint::from_bits(bits))
 }
 
 /// The estimated similarity of two sketches of one size, plainly.
