@@ -104,11 +104,9 @@ fn a_crawler_goes_on_where_it_was_killed() -> TestResult {
     assert_sound(&database)?;
     drop(database);
     // It does not tell what became of the records, so nothing is said of that.
-    let sources = done!("sources", &path).out;
-    assert!(
-        sources.contains(": 3000 records\n") && !sources.contains("near-duplicates"),
-        "{sources}"
-    );
+    done!("sources", &path)
+        .prints(": 3000 records\n")
+        .prints_no("near-duplicates");
     // Nothing is left to do.
     Ran::from(Command::new(&crawler).arg(&path).args(&inputs).output()?)
         .expect(0)

@@ -383,6 +383,7 @@ pub(crate) fn example(name: &str) -> Command {
 }
 
 /// The exit code and the output of a run of the program.
+#[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
@@ -437,16 +438,37 @@ impl Ran {
         self.expect(2).says(reason)
     }
 
+    #[track_caller]
+    fn expect_of_output(self, is_right: impl FnOnce(&str) -> bool, what: &str) -> Self {
+        assert!(
+            is_right(&self.out),
+            "standard output does not {what}: {self:?}"
+        );
+        self
+    }
+
     /// Checks that standard output contains a text.
     #[track_caller]
     pub(crate) fn prints(self, text: &str) -> Self {
-        assert!(
-            self.out.contains(text),
-            "{text:?} is not in standard output:\n{}\nstandard error:\n{}",
-            self.out,
-            self.err
-        );
-        self
+        self.expect_of_output(|out| out.contains(text), &format!("contain {text:?}"))
+    }
+
+    /// Checks that standard output does not contain a text.
+    #[track_caller]
+    pub(crate) fn prints_no(self, text: &str) -> Self {
+        self.expect_of_output(|out| !out.contains(text), &format!("lack {text:?}"))
+    }
+
+    /// Checks how standard output begins.
+    #[track_caller]
+    pub(crate) fn begins(self, text: &str) -> Self {
+        self.expect_of_output(|out| out.starts_with(text), &format!("begin with {text:?}"))
+    }
+
+    /// Checks how standard output ends.
+    #[track_caller]
+    pub(crate) fn ends(self, text: &str) -> Self {
+        self.expect_of_output(|out| out.ends_with(text), &format!("end with {text:?}"))
     }
 
     /// Checks that standard error contains a text.
@@ -457,6 +479,13 @@ impl Ran {
             "{text:?} is not in standard error:\n{}",
             self.err
         );
+        self
+    }
+
+    /// Checks that standard error does not contain a text.
+    #[track_caller]
+    pub(crate) fn says_no(self, text: &str) -> Self {
+        assert!(!self.err.contains(text), "{}", self.err);
         self
     }
 }
