@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use simdb::{CreateOptions, Database, Error, OpenOptions};
 
 use crate::support::{
-    Folder, LIMIT, Ran, TestResult, assert_error, assert_sound, document, documents_of, done,
-    external, in_one_of_five_tries, insert_all, program, run, run_with_input, simdb, spread,
+    Folder, LIMIT, Piped as _, Ran, TestResult, assert_error, assert_sound, document, documents_of,
+    done, external, in_one_of_five_tries, insert_all, program, run, run_with_input, simdb, spread,
     wait_until, within,
 };
 
@@ -38,10 +38,7 @@ impl Ingesting {
             database,
             "-"
         )
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+        .piped()?;
         let input = child.stdin.take().ok_or("standard input is a pipe")?;
         let output = BufReader::new(child.stdout.take().ok_or("standard output is a pipe")?);
         let mut ingesting = Self {
@@ -347,10 +344,7 @@ fn top_looks_again_and_again_until_nobody_has_the_database_open() -> TestResult 
             .collect::<Vec<_>>(),
         [Some(2), Some(2)]
     );
-    let mut top = program!("top --every 0.1", &path)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut top = program!("top --every 0.1", &path).piped()?;
     let mut lines = BufReader::new(top.stdout.take().ok_or("standard output is a pipe")?).lines();
     let mut wait_for = |line: &str| {
         lines
@@ -604,11 +598,7 @@ fn an_owner_that_is_killed_leaves_clients_with_a_word_and_a_file_that_opens() ->
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let ingesting = Ingesting::start(&path)?;
-    let mut child = program!("query --input-format fingerprints --input -", &path)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut child = program!("query --input-format fingerprints --input -", &path).piped()?;
     let mut input = child.stdin.take().ok_or("standard input is a pipe")?;
     writeln!(input, "u\t0000000000000001")?;
     let mut line = String::new();
@@ -723,10 +713,7 @@ fn a_request_that_writes_waits_for_the_open_transaction_and_a_dropped_database_d
         let database = Database::open(&path, &options)?;
         // This thread writes. If it waited for the request, the two would wait for each other.
         let txn = database.begin_write()?;
-        let child = program!("delete", &path, "k1")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
+        let child = program!("delete", &path, "k1").piped()?;
         wait_for_client(&path);
         thread::sleep(Duration::from_millis(500));
         let begun = Instant::now();
@@ -756,11 +743,7 @@ fn race_for_a_database() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let spawn = || -> std::io::Result<Child> {
-        program!("ingest --input-format fingerprints", &path, "-")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
+        program!("ingest --input-format fingerprints", &path, "-").piped()
     };
     drop(folder.database("d.simdb")?);
     let mut children = (0..4).map(|_| spawn()).collect::<Result<Vec<_>, _>>()?;
@@ -848,10 +831,7 @@ fn an_ingestion_that_ends_answers_those_who_wait() -> TestResult {
     wait_until("the ingestion", || socket_of(&path).exists());
     thread::sleep(Duration::from_millis(200));
     let mut delete = program!("delete", &path, "nothing");
-    let delete = delete
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let delete = delete.piped()?;
     wait_for_client(&path);
     // The request is taken up meanwhile. One that was not is told that the process has ended.
     thread::sleep(Duration::from_millis(200));

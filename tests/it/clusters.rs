@@ -9,8 +9,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, assert_error, assert_sound, document, done, external, insert_all, run,
-    scattered,
+    Folder, TestResult, all_keys, assert_error, assert_sound, document, done, external, insert_all,
+    run, scattered,
 };
 
 /// The keys of the documents of a cluster with their distances, and that of its survivor.
@@ -357,11 +357,7 @@ fn deletion_keeps_the_survivors_and_nothing_else_of_a_cluster() -> TestResult {
         (totals.duplicates(), totals.duplicates(), &expected)
     );
     assert_sound(&database)?;
-    let left: BTreeSet<String> = database
-        .snapshot()?
-        .documents()
-        .map(|it| Ok(text(it?.key())))
-        .collect::<simdb::Result<_>>()?;
+    let left = BTreeSet::from_iter(all_keys(&database.snapshot()?)?);
     let all: BTreeSet<String> = documents.iter().map(|it| text(it.key())).collect();
     assert_eq!(left, &all - &expected);
     assert_eq!(
@@ -406,11 +402,7 @@ fn documents_that_change_meanwhile_stay() -> TestResult {
     })?;
     assert!(was_changed);
     assert_eq!(deleted, 1);
-    let left: Vec<String> = database
-        .snapshot()?
-        .documents()
-        .map(|it| Ok(text(it?.key())))
-        .collect::<simdb::Result<_>>()?;
+    let left = all_keys(&database.snapshot()?)?;
     assert_eq!(
         left.into_iter().collect::<BTreeSet<_>>(),
         ["a1", "a2", "b2", "c1"].map(String::from).into()
@@ -597,11 +589,7 @@ fn a_deletion_of_connected_documents_that_is_stopped_ends_as_if_it_had_not_been(
             _ => ControlFlow::Continue(()),
         })?;
     }
-    let left: Vec<String> = database
-        .snapshot()?
-        .documents()
-        .map(|it| Ok(text(it?.key())))
-        .collect::<simdb::Result<_>>()?;
+    let left = all_keys(&database.snapshot()?)?;
     assert_eq!(left, ["s"]);
     Ok(())
 }

@@ -10,8 +10,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, assert_error, assert_sound, document, done, external, go_on, going_on,
-    insert_all, listed, numbered, program, query_of, run, spread, tiny,
+    Folder, TestResult, all_documents, assert_error, assert_sound, document, done, external, go_on,
+    going_on, insert_all, listed, numbered, program, query_of, run, spread, tiny,
 };
 
 /// Every third has a scope.
@@ -31,21 +31,17 @@ fn half_deleted(database: &Database, documents: u64) -> simdb::Result<()> {
     txn.commit()
 }
 
-fn all(database: &Database) -> simdb::Result<Vec<Document>> {
-    database.snapshot()?.documents().collect()
-}
-
 #[test]
 fn compaction_keeps_every_document_and_gives_back_the_space() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
     half_deleted(&database, 20_000)?;
     let snapshot = database.snapshot()?;
-    let (before, documents) = (snapshot.stats()?, all(&database)?);
+    let (before, documents) = (snapshot.stats()?, all_documents(&database)?);
     let mut told = (0, 0);
     database.compact(going_on(|done, all| told = (done, all)))?;
     assert!(told.0 > 10_000 && told.0 <= told.1, "{told:?}");
-    assert_eq!(all(&database)?, documents);
+    assert_eq!(all_documents(&database)?, documents);
     let after = database.snapshot()?.stats()?;
     assert!(
         after.allocated_bytes < before.allocated_bytes,
@@ -108,7 +104,7 @@ fn compaction_with_another_plan_keeps_every_document_and_every_answer() -> TestR
     let options = external().recent_documents(5_000);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     half_deleted(&database, 20_000)?;
-    let mut documents = all(&database)?;
+    let mut documents = all_documents(&database)?;
     let before = database.snapshot()?;
     assert_error!(
         database.compact_with_plan("3x3", go_on) => Error::UnknownPlan { name, .. } if name == "3x3"
@@ -128,14 +124,14 @@ fn compaction_with_another_plan_keeps_every_document_and_every_answer() -> TestR
         txn.insert(&scoped(0))?;
         txn.delete("1")?;
         txn.commit()?;
-        let changed = all(&database)?;
+        let changed = all_documents(&database)?;
         assert_exact(&database, &changed)?;
         assert_sound(&database)?;
         let mut txn = database.begin_write()?;
         txn.delete("0")?;
         txn.insert(&scoped(1))?;
         txn.commit()?;
-        documents = all(&database)?;
+        documents = all_documents(&database)?;
     }
     assert_eq!(before.stats()?.plan, "4x16");
     assert_eq!(before.documents().count(), 10_000);
@@ -157,7 +153,7 @@ fn compaction_with_another_plan_in_little_memory() -> TestResult {
     )?;
     half_deleted(&database, 10_000)?;
     database.compact_with_plan("6x21", go_on)?;
-    assert_exact(&database, &all(&database)?)?;
+    assert_exact(&database, &all_documents(&database)?)?;
     assert_sound(&database)?;
     Ok(())
 }
@@ -186,9 +182,9 @@ fn compaction_goes_through_every_size_of_level() -> TestResult {
     let database = folder.tiny_database("d.simdb")?;
     for documents in [7, 100, 900] {
         half_deleted(&database, documents / 100 * 100 + 100)?;
-        let documents = all(&database)?;
+        let documents = all_documents(&database)?;
         database.compact(go_on)?;
-        assert_eq!(all(&database)?, documents);
+        assert_eq!(all_documents(&database)?, documents);
         assert_sound(&database)?;
     }
     Ok(())
@@ -200,14 +196,14 @@ fn a_backup_is_the_snapshot_and_overwrites_nothing() -> TestResult {
     let database = folder.tiny_database("d.simdb")?;
     half_deleted(&database, 300)?;
     let snapshot = database.snapshot()?;
-    let documents = all(&database)?;
+    let documents = all_documents(&database)?;
     insert_all(&database, [scoped(9_999)])?;
     snapshot.backup_with(folder.path("b.simdb"), go_on)?;
     assert_error!(
         snapshot.backup_with(folder.path("b.simdb"), go_on) => Error::AlreadyExists { .. }
     );
     let copy = Database::open(folder.path("b.simdb"), &tiny())?;
-    assert_eq!(all(&copy)?, documents);
+    assert_eq!(all_documents(&copy)?, documents);
     assert_sound(&copy)?;
     insert_all(&copy, [scoped(0)])?;
     assert_sound(&copy)?;
@@ -246,7 +242,7 @@ fn a_killed_compaction_leaves_the_old_file_or_the_new_one() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
     half_deleted(&database, 30_000)?;
-    let documents = all(&database)?;
+    let documents = all_documents(&database)?;
     drop(database);
     for round in 0..12 {
         let mut child = program!("compact", folder.path("d.simdb"))
@@ -257,7 +253,7 @@ fn a_killed_compaction_leaves_the_old_file_or_the_new_one() -> TestResult {
         child.kill()?;
         child.wait()?;
         let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
-        assert_eq!(all(&database)?, documents, "round {round}");
+        assert_eq!(all_documents(&database)?, documents, "round {round}");
         if round % 4 == 3 {
             assert_sound(&database)?;
         }
@@ -295,7 +291,7 @@ fn a_dump_loads_as_the_same_documents() -> TestResult {
     };
     insert_all(&database, (0..50).map(full))?;
     insert_all(&database, [Document::new("bare", None).with_seen(0)])?;
-    let documents = all(&database)?;
+    let documents = all_documents(&database)?;
     drop(database);
     let dumped = done!("dump", folder.path("d.simdb"));
     assert_eq!(dumped.json()?[0]["scheme"], "minwise-1");
@@ -308,7 +304,10 @@ fn a_dump_loads_as_the_same_documents() -> TestResult {
         "--memory 1"
     );
     let loaded = Database::open(folder.path("l.simdb"), &OpenOptions::new())?;
-    assert_eq!((loaded.max_distance(), all(&loaded)?), (2, documents));
+    assert_eq!(
+        (loaded.max_distance(), all_documents(&loaded)?),
+        (2, documents)
+    );
     assert_eq!(
         (loaded.sketch_size(), loaded.min_similarity()),
         (SketchSize::Bytes16, Some(0.5))
@@ -339,7 +338,7 @@ fn compaction_never_replaces_another_file() -> TestResult {
     assert_eq!(folder.count()?, 2, "no copy is left");
     fs::rename(&aside, &path)?;
     database.compact(go_on)?;
-    assert_eq!(all(&database)?.len(), 1);
+    assert_eq!(all_documents(&database)?.len(), 1);
     Ok(())
 }
 

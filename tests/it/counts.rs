@@ -2,8 +2,7 @@
 //! often an input is read.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Write as _;
+use std::fs::{self};
 use std::path::{Path, PathBuf};
 use std::slice;
 
@@ -11,7 +10,9 @@ use serde_json::json;
 use simdb::{Database, Document, Error, ErrorKind, Fingerprint, Near, OnMatch, Policy};
 
 use crate::support::random::{Random, seed_or};
-use crate::support::{Folder, TestResult, assert_sound, document, done, insert_all, run, spread};
+use crate::support::{
+    Folder, TestResult, append, assert_sound, document, done, insert_all, run, spread,
+};
 
 /// The repeats of each document that is stored, by its key.
 fn counts(path: &Path) -> TestResult<BTreeMap<String, u64>> {
@@ -356,16 +357,10 @@ fn a_record_counts_once_however_often_it_is_read() -> TestResult {
     skip(&path, &a, &["--touch", "--again"])?;
     assert_eq!(counts(&path)?["x"], 2);
     // What is new in an input counts, also if the whole is read again.
-    File::options()
-        .append(true)
-        .open(&a)?
-        .write_all(line("x4", x).as_bytes())?;
+    append(&a, line("x4", x))?;
     skip(&path, &a, &["--touch", "--again"])?;
     assert_eq!(counts(&path)?["x"], 3);
-    File::options()
-        .append(true)
-        .open(&a)?
-        .write_all(line("x5", x).as_bytes())?;
+    append(&a, line("x5", x))?;
     skip(&path, &a, &["--touch"])?;
     assert_eq!(counts(&path)?["x"], 4);
     // Another content counts anew.
@@ -384,30 +379,24 @@ fn a_last_line_that_is_read_again_counts_once() -> TestResult {
     let a = folder.file("a.jsonl", lines.trim_end())?;
     skip(&path, &a, &["--touch"])?;
     assert_eq!(counts(&path)?, counted([("x", 1)]));
-    let append = |text: &str| {
-        File::options()
-            .append(true)
-            .open(&a)?
-            .write_all(text.as_bytes())
-    };
-    append("\n")?;
+    append(&a, "\n")?;
     skip(&path, &a, &["--touch"])?;
     assert_eq!(counts(&path)?, counted([("x", 1)]));
     // A line that is cut counts when it is whole.
     let (begin, end) = (&line("x2", x)[..9], &line("x2", x)[9..]);
-    append(begin)?;
+    append(&a, begin)?;
     skip(&path, &a, &["--touch"])?;
     assert_eq!(counts(&path)?, counted([("x", 1)]));
-    append(end)?;
+    append(&a, end)?;
     skip(&path, &a, &["--touch"])?;
     assert_eq!(counts(&path)?, counted([("x", 2)]));
     // A last line that was stored keeps what it was counted since.
-    append(line("new", 0xff << 40).trim_end())?;
+    append(&a, line("new", 0xff << 40).trim_end())?;
     skip(&path, &a, &["--touch"])?;
     let b = folder.file("b.jsonl", line("new2", 0xff << 40))?;
     skip(&path, &b, &["--touch"])?;
     assert_eq!(counts(&path)?, counted([("x", 2), ("new", 1)]));
-    append("\n")?;
+    append(&a, "\n")?;
     skip(&path, &a, &["--touch"])?;
     assert_eq!(counts(&path)?, counted([("x", 2), ("new", 1)]));
     Ok(())

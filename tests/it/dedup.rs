@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,8 @@ use simdb::{Clustering, Database, Document, Error, Fingerprinter, OpenOptions, S
 
 use crate::support::random::Random;
 use crate::support::{
-    Folder, Ran, TestResult, assert_error, bundled, done, figures, gunzip, gzip, program, run,
-    run_with_input,
+    Folder, Ran, TestResult, all_documents, assert_error, bundled, done, figures, gunzip, gzip,
+    program, run, run_with_input,
 };
 
 /// What these tests are made of.
@@ -567,21 +567,27 @@ fn what_cannot_be_reported_is_not_delivered() -> TestResult {
     Ok(())
 }
 
+/// Runs a cleaning that is stopped when it has come to a step.
+#[track_caller]
+fn stop_at(wanted: DedupStep, dedup: &Dedup) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let is_stopped = stop.clone();
+    let dedup = dedup.clone();
+    let dedup = dedup.stop_when(move || is_stopped.load(Ordering::Relaxed));
+    let stopped = dedup.run(|event| {
+        if matches!(event, DedupEvent::Progress { step, .. } if step == wanted) {
+            stop.store(true, Ordering::Relaxed);
+        }
+    });
+    assert_error!(stopped => Error::Interrupted);
+}
+
 /// A run that went on kept what another one had stored in the database and delivered meanwhile.
 #[test]
 fn a_run_that_goes_on_knows_what_the_database_got_meanwhile() -> TestResult {
     let folder = Folder::new()?;
     let mut random = Random::new(5);
     let texts: Vec<String> = (0..20).map(|_| random.text(1_000_000)).collect();
-    let is_writing = |event: &DedupEvent<'_>| {
-        matches!(
-            event,
-            DedupEvent::Progress {
-                step: DedupStep::Writing,
-                ..
-            }
-        )
-    };
     for has_results in [false, true] {
         for is_directory in [false, true] {
             let name = |name: &str| format!("{name}-{has_results}-{is_directory}");
@@ -607,17 +613,7 @@ fn a_run_that_goes_on_knows_what_the_database_got_meanwhile() -> TestResult {
             let dedup = Dedup::new([&inputs[0]], &output)
                 .options(format.clone())
                 .database(&database);
-            let stop = Arc::new(AtomicBool::new(false));
-            let is_stopped = stop.clone();
-            let stopped = dedup
-                .clone()
-                .stop_when(move || is_stopped.load(Ordering::Relaxed))
-                .run(|event| {
-                    if is_writing(&event) {
-                        stop.store(true, Ordering::Relaxed);
-                    }
-                });
-            assert_error!(stopped => Error::Interrupted);
+            stop_at(DedupStep::Writing, &dedup);
             if has_results {
                 // Something is in their place.
                 fs::write(&output, "other")?;
@@ -713,10 +709,7 @@ fn a_corpus_is_cleaned_against_those_before_it() -> TestResult {
             "{totals:?}"
         );
     }
-    let documents = database
-        .snapshot()?
-        .documents()
-        .collect::<simdb::Result<Vec<_>>>()?;
+    let documents = all_documents(&database)?;
     assert_eq!(documents.len(), lines.len() - removed.len());
     assert!(
         documents.iter().any(|it| it.key() == b"doc 1")
@@ -861,22 +854,7 @@ fn a_stopped_run_goes_on_only_with_the_same_command_and_the_same_inputs() -> Tes
         Dedup::new([&input], &output).clustering(Clustering::new().survivor([Survivor::Earliest]))
     };
     // Stopped when the records have been read.
-    let steps = Arc::new(AtomicU64::new(0));
-    let seen = steps.clone();
-    let stopped = dedup()
-        .stop_when(move || seen.load(Ordering::Relaxed) > 0)
-        .run(|event| {
-            if matches!(
-                event,
-                DedupEvent::Progress {
-                    step: DedupStep::Comparing,
-                    ..
-                }
-            ) {
-                steps.store(1, Ordering::Relaxed);
-            }
-        });
-    assert_error!(stopped => Error::Interrupted);
+    stop_at(DedupStep::Comparing, &dedup());
     assert!(!output.exists() && dedup().work_folder().is_dir());
     let other = dedup()
         .options(ReadOptions::new().key_field("text"))
@@ -1396,22 +1374,8 @@ fn the_output_is_in_place_before_anything_is_stored_in_a_database() -> TestResul
     let lines: String = (0..11_000).map(|i| text(i, &mut random)).collect();
     let (input, output) = (folder.file("a.tsv", &lines)?, folder.path("clean.tsv"));
     let path = folder.path("known.simdb");
-    let is_storing = Arc::new(AtomicBool::new(false));
-    let stop = is_storing.clone();
     let dedup = Dedup::new([&input], &output).database(&path);
-    let stopped = dedup
-        .clone()
-        .stop_when(move || stop.load(Ordering::Relaxed))
-        .run(|event| {
-            if let DedupEvent::Progress {
-                step: DedupStep::Storing,
-                ..
-            } = event
-            {
-                is_storing.store(true, Ordering::Relaxed);
-            }
-        });
-    assert_error!(stopped => Error::Interrupted);
+    stop_at(DedupStep::Storing, &dedup);
     assert!(fs::read_to_string(&output)? == lines && dedup.work_folder().is_dir());
     // The run ended well although there was no output any more.
     let moved = folder.path("moved");
@@ -1438,22 +1402,8 @@ fn an_input_that_is_changed_in_its_middle_is_told() -> TestResult {
         .map(|i| format!("{i}\t{}\n", random.text(800)))
         .collect();
     let (input, output) = (folder.file("a.tsv", &lines)?, folder.path("clean.tsv"));
-    let decided = Arc::new(AtomicBool::new(false));
-    let stop = decided.clone();
     let dedup = Dedup::new([&input], &output);
-    let stopped = dedup
-        .clone()
-        .stop_when(move || stop.load(Ordering::Relaxed))
-        .run(|event| {
-            if let DedupEvent::Progress {
-                step: DedupStep::Writing,
-                ..
-            } = event
-            {
-                decided.store(true, Ordering::Relaxed);
-            }
-        });
-    assert_error!(stopped => Error::Interrupted);
+    stop_at(DedupStep::Writing, &dedup);
     let mut changed = lines.clone().into_bytes();
     let middle = changed.len() / 2;
     changed[middle] ^= 1;

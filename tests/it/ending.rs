@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use simdb::{Database, OpenOptions};
 
 use crate::support::{
-    Folder, LIMIT, TestResult, bench, document, documents_of, done, in_one_of_five_tries,
-    insert_all, keyed, numbered, program, run, run_with_input, simdb, spread, wait_until,
-    wait_until_it_ends_in_order, within,
+    Folder, LIMIT, Piped as _, TestResult, bench, document, documents_of, done,
+    in_one_of_five_tries, insert_all, keyed, numbered, program, run, run_with_input, simdb, spread,
+    wait_until, wait_until_it_ends_in_order, within,
 };
 
 fn signal(child: &Child, name: &str) -> std::io::Result<()> {
@@ -59,11 +59,7 @@ fn a_load_that_waits_for_its_input_ends_and_leaves_no_file() -> TestResult {
     for (name, number) in [("INT", 2), ("TERM", 15)] {
         let mut load = program!("load", folder.path("e.simdb"));
         load.current_dir(folder.path(""));
-        let mut child = load
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
+        let mut child = load.piped()?;
         let mut stdin = child.stdin.take().ok_or("no standard input")?;
         stdin.write_all(dump.as_bytes())?;
         wait_until_it_ends_in_order(&child);
@@ -83,10 +79,7 @@ fn a_bench_removes_its_folder_when_it_is_ended() -> TestResult {
     bench
         .args(["--documents", "50M", "--phases", "insert", "--directory"])
         .arg(folder.path(""));
-    let child = bench
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let child = bench.piped()?;
     wait_until("the folder", || is_filled(&folder.path("")));
     wait_until_it_ends_in_order(&child);
     signal(&child, "INT")?;
@@ -106,10 +99,7 @@ fn an_expiry_says_how_much_it_has_removed() -> TestResult {
     )?;
     drop(database);
     let mut expire = program!("expire", folder.path("d.simdb"), "--before 1");
-    let child = expire
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let child = expire.piped()?;
     std::thread::sleep(Duration::from_millis(150));
     signal(&child, "INT")?;
     let output = ended(child)?;
@@ -132,10 +122,7 @@ fn a_second_signal_ends_the_program_at_once() -> TestResult {
     bench
         .args(["--documents", "50M", "--phases", "insert", "--directory"])
         .arg(folder.path(""));
-    let mut child = bench
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut child = bench.piped()?;
     wait_until("the folder", || is_filled(&folder.path("")));
     wait_until_it_ends_in_order(&child);
     signal(&child, "TERM")?;
@@ -180,11 +167,7 @@ fn an_ingestion_that_is_ended_stores_what_it_has_read() -> TestResult {
         ])
         .arg(&path)
         .arg("-");
-    let mut child = child
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut child = child.piped()?;
     let mut input = child.stdin.take().ok_or("standard input is a pipe")?;
     let content = "a\t0000000000000001\nb\t00000000ffffffff\n";
     input.write_all(content.as_bytes())?;
@@ -391,10 +374,7 @@ fn who_reads_a_few_lines_only_is_told_no_totals() -> TestResult {
     let folder = Folder::new()?;
     let path = database_with_many_pairs(&folder)?;
     for command in [&["pairs"][..], &["delete", "--duplicates", "--dry-run"]] {
-        let mut child = program!(..command, &path, "--max-distance 64")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
+        let mut child = program!(..command, &path, "--max-distance 64").piped()?;
         let mut first = [0; 10];
         let mut read = child.stdout.take().ok_or("no output")?;
         read.read_exact(&mut first)?;
@@ -411,10 +391,7 @@ fn a_search_for_pairs_tells_from_where_it_goes_on() -> TestResult {
     let folder = Folder::new()?;
     let path = database_with_many_pairs(&folder)?;
     let mut pairs = program!("pairs", &path, "--max-distance 64");
-    let mut child = pairs
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut child = pairs.piped()?;
     let mut lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
     let mut found = std::collections::BTreeSet::new();
     found.extend(lines.next().transpose()?);
@@ -459,10 +436,7 @@ fn a_command_that_another_process_answers_ends_too() -> TestResult {
             if command[0] == "backup" {
                 asking.arg(&backup);
             }
-            let child = asking
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()?;
+            let child = asking.piped()?;
             std::thread::sleep(Duration::from_millis(60) / (1 + number));
             signal(&child, "INT")?;
             let output = ended(child)?;

@@ -24,8 +24,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, LIMIT, TestResult, assert_error, assert_sound, document, done, external, go_on,
-    insert_all, keyed, run, spread, wait_until, within,
+    Folder, LIMIT, TestResult, all_keys, assert_error, assert_sound, document, done, external,
+    go_on, insert_all, keyed, run, spread, wait_until, within,
 };
 
 /// So long a call of a child may take, and so long a child may live. Much longer than either does on a busy machine:
@@ -121,23 +121,13 @@ fn refused<T>(call: impl FnOnce() -> simdb::Result<T>) {
     assert!(begun.elapsed() < CALL, "{:?}", begun.elapsed());
 }
 
-/// The keys of all documents.
-fn keys(snapshot: &Snapshot) -> simdb::Result<Vec<String>> {
-    let mut keys = Vec::new();
-    for document in snapshot.documents() {
-        keys.push(String::from_utf8_lossy(document?.key()).into_owned());
-    }
-    keys.sort_unstable();
-    Ok(keys)
-}
-
 /// Asserts that the database has these documents and is sound, and that a process that opens it anew sees the same.
 fn assert_holds(database: Database, path: &Path, expected: &[&str]) -> TestResult {
-    assert_eq!(keys(&database.snapshot()?)?, expected);
+    assert_eq!(all_keys(&database.snapshot()?)?, expected);
     assert_sound(&database)?;
     drop(database);
     let database = Database::open(path, &OpenOptions::new())?;
-    assert_eq!(keys(&database.snapshot()?)?, expected);
+    assert_eq!(all_keys(&database.snapshot()?)?, expected);
     assert_sound(&database)?;
     Ok(())
 }
@@ -439,7 +429,7 @@ fn the_parent_keeps_its_lock_and_is_the_one_that_is_named() -> TestResult {
             drop(snapshot);
             // In the process that opened the database, it does nothing.
             database.abandon()?;
-            assert_eq!(keys(&database.snapshot()?)?, Vec::<String>::new());
+            assert_eq!(all_keys(&database.snapshot()?)?, Vec::<String>::new());
         }
         assert_eq!(holder(&path)?, None);
         Ok(())

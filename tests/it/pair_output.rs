@@ -196,36 +196,25 @@ fn another_question_does_not_go_on_with_a_file() -> TestResult {
     fs::write(&output, "half a li")?;
     let question =
         r#"{"max_distance":3,"min_similarity":null,"since":null,"scope":[],"groups":false}"#;
-    fs::write(
-        &sidecar,
-        format!("simdb pairs 3\ntsv {question}\n{}\n", number_of(&output)?),
-    )?;
+    let begun = |position: &str| -> std::io::Result<()> {
+        let number = number_of(&output)?;
+        fs::write(
+            &sidecar,
+            format!("simdb pairs 3\ntsv {question}\n{number}\n{position}"),
+        )
+    };
+    begun("")?;
     run!("pairs", &path, "--max-distance 4 --output", &output)
         .refused("begun for another question");
     run!("pairs", &path, "--json --output", &output).refused("begun for another question");
     // A position of another database, and a file that is too short.
-    fs::write(
-        &sidecar,
-        format!(
-            "simdb pairs 3\ntsv {question}\n{}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4\n",
-            number_of(&output)?
-        ),
-    )?;
+    begun("1:0/0:0/0:0:0.16.0:00000000000000aa 4\n")?;
     run!("pairs", &path, "--output", &output).refused("the database has changed since");
-    fs::write(
-        &sidecar,
-        format!(
-            "simdb pairs 3\ntsv {question}\n{}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4000\n",
-            number_of(&output)?
-        ),
-    )?;
+    begun("1:0/0:0/0:0:0.16.0:00000000000000aa 4000\n")?;
     run!("pairs", &path, "--output", &output).refused("shorter than it was");
     fs::write(&sidecar, "nonsense")?;
     run!("pairs", &path, "--output", &output).refused("of another release, or damaged");
-    fs::write(
-        &sidecar,
-        format!("simdb pairs 3\ntsv {question}\n{}\n", number_of(&output)?),
-    )?;
+    begun("")?;
     done!("pairs", &path, "--output", &output);
     assert_eq!(fs::read_to_string(&output)?, done!("pairs", &path).out);
     assert!(!sidecar.exists());

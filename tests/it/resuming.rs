@@ -15,8 +15,8 @@ use simdb::{Database, OpenOptions, Policy};
 
 use crate::support::random::Random;
 use crate::support::{
-    Folder, Ran, TestResult, assert_sound, done, external, gzip, program, run, run_with_input,
-    spread,
+    Folder, Ran, TestResult, append, assert_sound, done, external, gzip, program, run,
+    run_with_input, spread,
 };
 
 /// JSON records with fingerprints of which many are near each other, some bad ones between them. With ranks, some
@@ -555,8 +555,7 @@ fn what_was_added_to_an_input_is_read_and_another_content_is_read_from_its_begin
             written(&[line("a", 1 << 40, 0), line("b", 1 << 50, 0)].concat())?,
         )?;
         ran(&path, &input, &["--json"])?.expect(0);
-        let mut file = File::options().append(true).open(&input)?;
-        file.write_all(&written(&line("c", 0xff00_0000, 0))?)?;
+        append(&input, written(&line("c", 0xff00_0000, 0))?)?;
         let grown = ran(&path, &input, &["--json"])?
             .expect(0)
             .says("has become longer");
@@ -851,10 +850,7 @@ fn what_is_added_behind_a_second_reading_is_compared_with_all_that_is_stored() -
         );
         Ran::from(both.stdin(Stdio::null()).output()?).expect(0);
         ran(&path, &input, &[&options[..], &["--again"]].concat())?.expect(0);
-        File::options()
-            .append(true)
-            .open(&input)?
-            .write_all(added.as_bytes())?;
+        append(&input, &added)?;
         let grown = ran(&path, &input, &options)?.expect(0);
         assert_eq!(grown.last()?["duplicates"], 1, "{policy}");
 

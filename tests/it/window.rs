@@ -10,7 +10,8 @@ use serde_json::json;
 use simdb::{Change, Database, Document, Expiry, Fingerprint, Near, Policy, Query};
 
 use crate::support::{
-    Folder, TestResult, assert_sound, document, done, external, insert_all, query_of, run,
+    Folder, TestResult, all_documents, all_keys, assert_sound, document, done, external,
+    insert_all, query_of, run,
 };
 
 /// Fingerprints that are far from each other.
@@ -23,20 +24,6 @@ fn spread(i: u64) -> u64 {
 
 fn expire(database: &Database, expiry: &Expiry) -> simdb::Result<u64> {
     database.expire(expiry, |_| ControlFlow::Continue(()))
-}
-
-/// The keys of all documents, in order.
-fn all_keys(database: &Database) -> TestResult<Vec<String>> {
-    let documents = database
-        .snapshot()?
-        .documents()
-        .collect::<simdb::Result<Vec<_>>>()?;
-    let mut keys: Vec<_> = documents
-        .iter()
-        .map(|it| String::from_utf8_lossy(it.key()).into_owned())
-        .collect();
-    keys.sort();
-    Ok(keys)
 }
 
 /// The shortest time of some calls, in seconds.
@@ -193,10 +180,7 @@ fn what_leaves_a_window_leaves_the_file() -> TestResult {
             database.settle()?;
         }
         if turn == 1 {
-            let kept = database
-                .snapshot()?
-                .documents()
-                .collect::<simdb::Result<Vec<_>>>()?;
+            let kept = all_documents(&database)?;
             for some in kept.chunks(30) {
                 insert_all(&fresh, some.iter().cloned())?;
                 fresh_bytes = sizes(&fresh)?;
@@ -206,10 +190,7 @@ fn what_leaves_a_window_leaves_the_file() -> TestResult {
             bytes = bytes.min(sizes(&database)?);
         }
     }
-    let documents = database
-        .snapshot()?
-        .documents()
-        .collect::<simdb::Result<Vec<_>>>()?;
+    let documents = all_documents(&database)?;
     let end = (TURNS * WINDOW) as i64;
     assert!(
         documents
@@ -254,7 +235,7 @@ fn an_expiry_that_is_stopped_is_finished_by_the_next() -> TestResult {
     assert_eq!(expire(&database, &expiry)?, 0);
     let mut right: Vec<_> = (300..400).map(|i| format!("page {i}")).collect();
     right.sort();
-    assert_eq!(all_keys(&database)?, right);
+    assert_eq!(all_keys(&database.snapshot()?)?, right);
     assert_eq!(
         expire(&database, &Expiry::new())?,
         0,
@@ -288,7 +269,7 @@ fn a_scope_goes_as_a_whole_or_by_time() -> TestResult {
             150
         );
         assert_eq!(
-            all_keys(&database)?,
+            all_keys(&database.snapshot()?)?,
             remaining(&|it| it.scope() != "a" || it.seen() >= 450)
         );
         assert_sound(&database)?;
@@ -296,10 +277,13 @@ fn a_scope_goes_as_a_whole_or_by_time() -> TestResult {
             expire(&database, &Expiry::new().scopes(["a", "none such"]))?,
             150
         );
-        assert_eq!(all_keys(&database)?, remaining(&|it| it.scope() != "a"));
+        assert_eq!(
+            all_keys(&database.snapshot()?)?,
+            remaining(&|it| it.scope() != "a")
+        );
         assert_eq!(expire(&database, &Expiry::new().scopes([""]))?, 300);
         assert_eq!(
-            all_keys(&database)?,
+            all_keys(&database.snapshot()?)?,
             remaining(&|it| it.scope() == "b" || it.scope() == "c")
         );
         assert_eq!(
@@ -381,10 +365,7 @@ fn others_write_while_documents_expire() -> TestResult {
     });
     let (new, deleted) = written.map_err(|_| "the writer has panicked")??;
     assert_eq!(removed? + deleted, 1_200);
-    let documents = database
-        .snapshot()?
-        .documents()
-        .collect::<simdb::Result<Vec<_>>>()?;
+    let documents = all_documents(&database)?;
     assert!(documents.iter().all(|it| it.seen() == 100));
     let kept = documents
         .iter()
@@ -520,7 +501,7 @@ fn a_touched_document_stays_in_the_window() -> TestResult {
     assert_eq!(snapshot.stats()?.documents, 2);
     drop(snapshot);
     assert_eq!(expire(&database, &Expiry::new().before(400))?, 1);
-    assert_eq!(all_keys(&database)?, ["b"]);
+    assert_eq!(all_keys(&database.snapshot()?)?, ["b"]);
     assert_sound(&database)?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::ops::{ControlFlow, Range};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use flate2::write::GzEncoder;
 use serde_json::Value;
 use simdb::{
     CreateOptions, Database, Document, Fingerprint, Matches, OpenOptions, Query, Scheme, Sketch,
-    SketchSize,
+    SketchSize, Snapshot,
 };
 use tempfile::TempDir;
 
@@ -221,6 +221,28 @@ pub(crate) fn documents_of(path: impl AsRef<Path>) -> simdb::Result<u64> {
     Ok(database.snapshot()?.stats()?.documents)
 }
 
+/// All documents, in the order in which they were written.
+pub(crate) fn all_documents(database: &Database) -> simdb::Result<Vec<Document>> {
+    database.snapshot()?.documents().collect()
+}
+
+/// The keys of all documents, in order.
+pub(crate) fn all_keys(snapshot: &Snapshot) -> simdb::Result<Vec<String>> {
+    let key = |document: Document| String::from_utf8_lossy(document.key()).into_owned();
+    let mut keys: Vec<String> = snapshot
+        .documents()
+        .map(|document| document.map(key))
+        .collect::<simdb::Result<_>>()?;
+    keys.sort_unstable();
+    Ok(keys)
+}
+
+/// Writes behind the end of a file.
+pub(crate) fn append(path: &Path, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
+    let mut file = std::fs::File::options().append(true).open(path)?;
+    file.write_all(bytes.as_ref())
+}
+
 /// The keys and distances of matches, in order.
 pub(crate) fn listed(matches: &Matches) -> Vec<(String, u32)> {
     let key = |document: &Document| String::from_utf8_lossy(document.key()).into_owned();
@@ -297,6 +319,18 @@ pub(crate) fn rows(path: &Path) -> std::io::Result<Vec<Vec<String>>> {
         .collect())
 }
 
+/// A command that is started with pipes in the places of its input and its outputs.
+pub(crate) trait Piped {
+    fn piped(&mut self) -> std::io::Result<Child>;
+}
+
+impl Piped for Command {
+    fn piped(&mut self) -> std::io::Result<Child> {
+        self.stdin(Stdio::piped());
+        self.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+    }
+}
+
 /// The program under test.
 pub(crate) fn simdb() -> Command {
     with_default_signals(Command::new(env!("CARGO_BIN_EXE_simdb")))
@@ -353,7 +387,7 @@ fn is_ignored(signal: libc::c_int) -> bool {
 
 /// Waits until a process has its own way of ending when SIGINT comes. Before that, it ends as any other does.
 #[cfg(unix)]
-pub(crate) fn wait_until_it_ends_in_order(process: &std::process::Child) {
+pub(crate) fn wait_until_it_ends_in_order(process: &Child) {
     let status = format!("/proc/{}/status", process.id());
     if !Path::new("/proc/self/status").exists() {
         // Nothing tells. So long a program takes to begin, unless the machine is very busy.
@@ -633,11 +667,7 @@ pub(crate) use done;
 
 /// Runs the program with `input` on standard input.
 pub(crate) fn run_with_input(command: &mut Command, input: &[u8]) -> std::io::Result<Ran> {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut child = command.piped()?;
     let mut stdin = child.stdin.take().expect("standard input is a pipe");
     let input = input.to_vec();
     // From another thread, because the program may fill standard output before it has read everything.
