@@ -88,14 +88,6 @@ fn has(database: &Path, key: &str) -> std::io::Result<bool> {
     Ok(run!("get", database, key).code == Some(0))
 }
 
-/// Runs a command in a folder, with some standard input.
-fn run_in(folder: &Folder, arguments: &[&str], input: &str) -> std::io::Result<Ran> {
-    run_with_input(
-        program!(..arguments).current_dir(folder.path(".")),
-        input.as_bytes(),
-    )
-}
-
 pub(crate) fn socket_of(database: &Path) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
     path.push(".sock");
@@ -186,98 +178,43 @@ fn every_verb_answers_at_a_file_in_use_as_at_a_closed_one() -> TestResult {
         )?;
     }
     // For each command, from which word on its last line may differ, since times and sizes do.
-    let commands: [(&[&str], &str); 27] = [
-        (&["get", "d.simdb", "first"], "seen"),
-        (&["get", "d.simdb", "nothing"], ""),
-        (&["get", "d.simdb", ""], ""),
+    let commands = [
+        ("get d.simdb first", "seen"),
+        ("get d.simdb nothing", ""),
+        ("get d.simdb ", ""),
+        ("query d.simdb --fingerprint 0000000000000000", ""),
+        ("query d.simdb --fingerprint 0000000000000000 --limit 1", ""),
+        ("query d.simdb --fingerprint 0000000000000000 --limit 0", ""),
+        ("query d.simdb --key second --json", "\"seen\""),
+        ("query d.simdb --key second --nearest 2", ""),
+        ("query d.simdb --key nothing", ""),
+        ("query d.simdb --text words", ""),
         (
-            &["query", "d.simdb", "--fingerprint", "0000000000000000"],
+            "query d.simdb --input in.tsv --input-format fingerprints",
+            "",
+        ),
+        ("query d.simdb --input - --input-format fingerprints", ""),
+        ("query d.simdb --input missing.tsv", ""),
+        (
+            "query d.simdb --key first --verify words --texts texts.jsonl",
             "",
         ),
         (
-            &[
-                "query",
-                "d.simdb",
-                "--fingerprint",
-                "0000000000000000",
-                "--limit",
-                "1",
-            ],
-            "",
-        ),
-        (
-            &[
-                "query",
-                "d.simdb",
-                "--fingerprint",
-                "0000000000000000",
-                "--limit",
-                "0",
-            ],
-            "",
-        ),
-        (
-            &["query", "d.simdb", "--key", "second", "--json"],
-            "\"seen\"",
-        ),
-        (
-            &["query", "d.simdb", "--key", "second", "--nearest", "2"],
-            "",
-        ),
-        (&["query", "d.simdb", "--key", "nothing"], ""),
-        (&["query", "d.simdb", "--text", "some words"], ""),
-        (
-            &[
-                "query",
-                "d.simdb",
-                "--input",
-                "in.tsv",
-                "--input-format",
-                "fingerprints",
-            ],
-            "",
-        ),
-        (
-            &[
-                "query",
-                "d.simdb",
-                "--input",
-                "-",
-                "--input-format",
-                "fingerprints",
-            ],
-            "",
-        ),
-        (&["query", "d.simdb", "--input", "missing.tsv"], ""),
-        (
-            &[
-                "query",
-                "d.simdb",
-                "--key",
-                "first",
-                "--verify",
-                "words",
-                "--texts",
-                "texts.jsonl",
-            ],
-            "",
-        ),
-        (
-            &["explain", "d.simdb", "--fingerprint", "0000000000000000"],
+            "explain d.simdb --fingerprint 0000000000000000",
             "candidates expected",
         ),
-        (&["stats", "d.simdb"], "file "),
-        (&["stats", "d.simdb", "--json"], "\"file_bytes\""),
-        (&["sources", "d.simdb"], ""),
-        (&["sources", "d.simdb", "--forget", "nothing"], ""),
-        (&["check", "d.simdb"], "; the checksums"),
-        (&["dump", "d.simdb"], "seen"),
-        (&["backup", "d.simdb", "b.simdb"], "documents,"),
-        (&["backup", "d.simdb", "b.simdb"], ""),
-        (&["backup", "d.simdb", "no/b.simdb"], ""),
-        (&["delete", "d.simdb", "first", "nothing"], ""),
-        (&["compact", "d.simdb", "--plan", "6x21"], "d.simdb: "),
-        (&["expire", "d.simdb", "--before", "@32472144000"], ""),
+        ("stats d.simdb", "file "),
+        ("stats d.simdb --json", "\"file_bytes\""),
+        ("sources d.simdb", ""),
+        ("sources d.simdb --forget nothing", ""),
+        ("check d.simdb", "; the checksums"),
+        ("dump d.simdb", "seen"),
+        ("backup d.simdb b.simdb", "documents,"),
+        ("backup d.simdb b.simdb", ""),
+        ("backup d.simdb no/b.simdb", ""),
+        ("delete d.simdb first nothing", ""),
+        ("compact d.simdb --plan 6x21", "d.simdb: "),
+        ("expire d.simdb --before @32472144000", ""),
     ];
     let input = "u\t0000000000000001\nv\tnonsense\n";
     let until = |text: &str, end: &str| match end {
@@ -291,7 +228,7 @@ fn every_verb_answers_at_a_file_in_use_as_at_a_closed_one() -> TestResult {
     };
     for (command, differs_from) in commands {
         let run_there = |folder: &Folder| -> std::io::Result<Ran> {
-            let ran = run_in(folder, command, input)?;
+            let ran = run_with_input(&mut folder.command(command), input.as_bytes())?;
             // A few messages name the whole path.
             let err = ran
                 .err
@@ -938,9 +875,9 @@ fn a_command_whose_output_nobody_reads_does_what_it_does_at_a_closed_database() 
     };
     fs::write(folder.path("pages.tsv"), lines("page"))?;
     fs::write(folder.path("others.tsv"), lines("other"))?;
-    let unread = |arguments: &[&str]| -> TestResult<Option<i32>> {
-        let mut child = program!(..arguments)
-            .current_dir(folder.path("."))
+    let unread = |command: &str| -> TestResult<Option<i32>> {
+        let mut child = folder
+            .command(command)
             .stdin(fs::File::open(folder.path("others.tsv"))?)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -948,13 +885,12 @@ fn a_command_whose_output_nobody_reads_does_what_it_does_at_a_closed_database() 
         drop(child.stdout.take());
         Ok(child.wait()?.code())
     };
-    let fingerprints = ["--input-format", "fingerprints", "--batch", "100"];
-    let commands: [&[&str]; 5] = [
-        &[&["ingest", "d.simdb", "pages.tsv"][..], &fingerprints].concat(),
-        &["delete", "d.simdb", "k3", "nobody"],
-        &["get", "d.simdb", "nobody"],
-        &[&["ingest", "d.simdb", "-"][..], &fingerprints].concat(),
-        &["delete", "d.simdb", "--duplicates", "--max-distance", "0"],
+    let commands = [
+        "ingest d.simdb pages.tsv --input-format fingerprints --batch 100",
+        "delete d.simdb k3 nobody",
+        "get d.simdb nobody",
+        "ingest d.simdb - --input-format fingerprints --batch 100",
+        "delete d.simdb --duplicates --max-distance 0",
     ];
     let mut left = Vec::new();
     for is_live in [true, false] {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::{
-    Folder, Ran, TestResult, bundled, done, figures, program, run, run_with_input, simdb, spread,
+    Folder, TestResult, bundled, done, figures, program, run, run_with_input, simdb, spread,
 };
 
 const TEXT: &str = "one two three four five six seven eight nine ten eleven twelve";
@@ -601,17 +601,14 @@ fn options_of_reading_are_refused_where_nothing_is_read() -> TestResult {
         "--glob *.z",
         "--max-record 1k",
     ];
-    let refused = |command: &str, option: &str| -> std::io::Result<Ran> {
-        let mut program = program!(..command.split(' '), ..option.split(' '));
-        program.current_dir(folder.path(""));
-        Ok(Ran::from(program.output()?).expect(2))
-    };
     for command in commands {
         for option in options {
             let name = option.split(' ').next().unwrap_or_default();
-            refused(command, option)?.says(&format!("{name} is for "));
+            let ran = folder.run(&format!("{command} {option}"))?;
+            ran.refused(&format!("{name} is for "));
         }
     }
-    refused(commands[0], "--scheme simhash")?.says("--scheme is for ");
+    let ran = folder.run("query d.simdb --key a --scheme simhash")?;
+    ran.refused("--scheme is for ");
     Ok(())
 }

@@ -1150,9 +1150,9 @@ fn results_have_to_be_where_they_are_no_inputs_and_can_be_written() -> TestResul
         .refused("choose another file for the rejected records");
     }
     // All the work was done, and then the directory could not be replaced.
-    let mut here = program!("dedup in -o .");
-    here.current_dir(folder.path("."));
-    Ran::from(here.output()?).refused("a new name is wanted here");
+    folder
+        .run("dedup in -o .")?
+        .refused("a new name is wanted here");
     run!("dedup", &input, "-o", folder.path("in/..")).refused("a new name is wanted here");
     run!(
         "dedup",

@@ -1,10 +1,8 @@
 //! `simdb eval`: measures methods on labelled documents.
 
-use std::path::Path;
-
 use simdb::Scheme;
 
-use crate::support::{Folder, Ran, TestResult, bundled, done, program, real_data, run};
+use crate::support::{Folder, Ran, TestResult, bundled, done, real_data, run};
 #[cfg(unix)]
 use crate::support::{LIMIT, within};
 
@@ -239,51 +237,39 @@ fn a_picture_takes_the_place_of_nothing_that_was_not_said() -> TestResult {
     let labels = folder.file("labels.tsv", "a\tb\tsame\nd\te\tdifferent\n")?;
     let other = folder.file("other.svg", "mine")?;
     let before = [&documents, &labels, &other].map(std::fs::read);
-    let program = |pictures: &[&str]| {
-        let labelled = ["--pairs", "labels.tsv", "--method", "minwise-1"];
-        run_in(&folder, &documents, &[&labelled, pictures].concat())
+    let eval = |pictures: &str| {
+        let documents = documents.display();
+        let labelled = format!("eval {documents} --pairs labels.tsv --method minwise-1");
+        folder.run(&format!("{labelled} {pictures}"))
     };
     for option in ["--plot", "--plot-distance"] {
         for input in ["documents.jsonl", "./labels.tsv"] {
-            for replace in [&[][..], &["--replace"]] {
-                let ran = program(&[&[option, input], replace].concat())?;
+            for replace in ["", " --replace"] {
+                let ran = eval(&format!("{option} {input}{replace}"))?;
                 let ran = ran.refused("is one of the inputs");
                 assert!(ran.out.is_empty(), "told before measuring");
             }
         }
-        let ran = program(&[option, "other.svg"])?.refused("exists");
+        let ran = eval(&format!("{option} other.svg"))?.refused("exists");
         assert!(ran.out.is_empty(), "told before measuring");
     }
     for same in ["new.svg", "./new.svg"] {
-        program(&["--plot", "new.svg", "--plot-distance", same])?
+        eval(&format!("--plot new.svg --plot-distance {same}"))?
             .refused("two pictures cannot have the same name");
     }
-    program(&["--replace"])?.expect(2);
+    eval("--replace")?.expect(2);
     for (path, before) in [&documents, &labels, &other].into_iter().zip(before) {
         assert!(std::fs::read(path)? == before?, "{path:?} was changed");
     }
     assert_eq!(folder.count()?, 3);
 
-    let both = [
-        "--plot",
-        "other.svg",
-        "--plot-distance",
-        "new.svg",
-        "--replace",
-    ];
-    run_in(&folder, &documents, &both)?.expect(0);
+    let both = "--plot other.svg --plot-distance new.svg --replace";
+    let documents = documents.display();
+    folder.run(&format!("eval {documents} {both}"))?.expect(0);
     for name in ["other.svg", "new.svg"] {
         assert!(std::fs::read_to_string(folder.path(name))?.starts_with("<svg"));
     }
     Ok(())
-}
-
-fn run_in(folder: &Folder, documents: &Path, options: &[&str]) -> std::io::Result<Ran> {
-    let mut program = program!("eval", documents, ..options);
-    program
-        .current_dir(folder.path("."))
-        .output()
-        .map(Ran::from)
 }
 
 /// Spreadsheets write a byte order mark. It made a pair of the header, whose label nobody knew.
@@ -297,11 +283,10 @@ fn two_pictures_are_written_or_none() -> TestResult {
         .arg(folder.path("labels"))
         .status()?;
     assert!(made.success());
-    let mut command = program!(
-        "eval documents.jsonl --pairs labels --method minwise-1 --plot first.svg",
-        "--plot-distance second.svg"
+    let mut command = folder.command(
+        "eval documents.jsonl --pairs labels --method minwise-1 --plot first.svg \
+         --plot-distance second.svg",
     );
-    command.current_dir(folder.path("."));
     let running = std::thread::spawn(move || command.output());
     let labels = folder.path("labels");
     // It is opened when the program has found that both can be written, and asks for labels.
@@ -320,15 +305,11 @@ fn two_pictures_are_written_or_none() -> TestResult {
 #[test]
 fn labels_that_judge_nothing_are_counted() -> TestResult {
     let folder = Folder::new()?;
-    let documents = documents(&folder)?;
+    documents(&folder)?;
     let head = "id_a\tid_b\tlabel\n";
     let run = |labels: &str| -> std::io::Result<Ran> {
         folder.file("labels.tsv", format!("{head}{labels}"))?;
-        run_in(
-            &folder,
-            &documents,
-            &["--pairs", "labels.tsv", "--method", "minwise-1"],
-        )
+        folder.run("eval documents.jsonl --pairs labels.tsv --method minwise-1")
     };
     run("a\tb\tsame\na\tc\tunsure\nd\te\tno\n")?
         .expect(0)

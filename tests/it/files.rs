@@ -25,31 +25,28 @@ fn no_file_is_called_as_standard_output_is() -> TestResult {
     let folder = Folder::new()?;
     drop(folder.tiny_database("d.simdb")?);
     folder.file("in.jsonl", "{\"id\":\"a\",\"text\":\"short\"}\n{bad\n")?;
-    let refused: [&[&str]; 13] = [
-        &["create", "-"],
-        &["ingest", "-", "in.jsonl"],
-        &["serve", "-", "--until-idle", "0"],
-        &["load", "-", "in.jsonl"],
-        &["stats", "-"],
-        &["backup", "d.simdb", "-"],
-        &["salvage", "d.simdb", "-"],
-        &["report", "d.simdb", "--html", "-"],
-        &["ingest", "new.simdb", "in.jsonl", "--rejected", "-"],
-        &["dedup", "in.jsonl", "-o", "-"],
-        &["dedup", "in.jsonl", "-o", "out.jsonl", "--removed", "-"],
-        &["dedup", "in.jsonl", "-o", "out.jsonl", "--report=-"],
-        &["eval", "in.jsonl", "--plot", "-"],
+    let refused = [
+        "create -",
+        "ingest - in.jsonl",
+        "serve - --until-idle 0",
+        "load - in.jsonl",
+        "stats -",
+        "backup d.simdb -",
+        "salvage d.simdb -",
+        "report d.simdb --html -",
+        "ingest new.simdb in.jsonl --rejected -",
+        "dedup in.jsonl -o -",
+        "dedup in.jsonl -o out.jsonl --removed -",
+        "dedup in.jsonl -o out.jsonl --report=-",
+        "eval in.jsonl --plot -",
     ];
-    for arguments in refused {
-        let mut command = program!(..arguments);
-        command.current_dir(folder.path("."));
-        let ran = Ran::from(command.output()?).expect(2);
-        ran.says("a file is wanted here: name one, or say `./-`");
-        assert_eq!(folder.count()?, 2, "{arguments:?}");
+    for command in refused {
+        folder
+            .run(command)?
+            .refused("a file is wanted here: name one, or say `./-`");
+        assert_eq!(folder.count()?, 2, "{command}");
     }
-    let mut named = program!("backup d.simdb ./-");
-    named.current_dir(folder.path("."));
-    Ran::from(named.output()?).expect(0);
+    folder.run("backup d.simdb ./-")?.expect(0);
     assert!(folder.path("-").exists());
     Ok(())
 }

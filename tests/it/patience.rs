@@ -17,7 +17,7 @@ use simdb::Database;
 
 use crate::admin::{Ingesting, answering, request, socket_of};
 use crate::support::{
-    Folder, Ran, TestResult, assert_sound, document, done, insert_all, program, run, within,
+    Folder, Ran, TestResult, assert_sound, document, done, insert_all, run, within,
 };
 
 /// The longest that anybody may be kept waiting here. The machine may be slow, but a client that does not read counts
@@ -295,18 +295,18 @@ fn the_first_signal_ends_a_command_that_waits_for_its_input() -> TestResult {
     drop(folder.database("there.simdb")?);
     let new = folder.path("new.simdb");
     folder.file("clean.tsv", "")?;
-    let commands: [&[&str]; 7] = [
-        &["audit", "clean.tsv", "--removed", "pipe"],
-        &["ingest", "new.simdb", "-"],
-        &["ingest", "new.simdb", "pipe"],
-        &["ingest", "there.simdb", "pipe"],
-        &["load", "new.simdb", "pipe"],
-        &["load", "new.simdb", "-"],
-        &["pairs", "there.simdb", "--with", "pipe"],
+    let commands = [
+        "audit clean.tsv --removed pipe",
+        "ingest new.simdb -",
+        "ingest new.simdb pipe",
+        "ingest there.simdb pipe",
+        "load new.simdb pipe",
+        "load new.simdb -",
+        "pairs there.simdb --with pipe",
     ];
     for command in commands {
-        let mut child = program!(..command)
-            .current_dir(folder.path("."))
+        let mut child = folder
+            .command(command)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -341,39 +341,25 @@ fn a_pipe_is_refused_where_a_file_is_needed_or_nobody_reads() -> TestResult {
     let pipe = pipe(&folder, "pipe")?;
     drop(folder.database("there.simdb")?);
     folder.file("in.tsv", "a\t0000000000000001\nb\tno fingerprint\n")?;
-    let ingest = [
-        "ingest",
-        "there.simdb",
-        "in.tsv",
-        "--input-format=fingerprints",
-        "--rejected=pipe",
+    let ingest = "ingest there.simdb in.tsv --input-format=fingerprints --rejected=pipe";
+    let dedup = "dedup in.tsv --output=clean.tsv --input-format=fingerprints --rejected=pipe";
+    let commands = [
+        ("salvage pipe new.simdb", "pipe: it is no file"),
+        (ingest, "a pipe that nobody reads"),
+        (dedup, "a pipe that nobody reads"),
     ];
-    let dedup = [
-        "dedup",
-        "in.tsv",
-        "--output=clean.tsv",
-        "--input-format=fingerprints",
-        "--rejected=pipe",
-    ];
-    let commands: [(&[&str], &str); 3] = [
-        (&["salvage", "pipe", "new.simdb"], "pipe: it is no file"),
-        (&ingest, "a pipe that nobody reads"),
-        (&dedup, "a pipe that nobody reads"),
-    ];
-    for (arguments, reason) in commands {
-        let mut command = program!(..arguments);
-        command.current_dir(folder.path(".")).stdin(Stdio::null());
-        let output = within(3 * SOON, move || command.output())?;
+    for (command, reason) in commands {
+        let mut refused = folder.command(command);
+        let output = within(3 * SOON, move || refused.output())?;
         Ran::from(output).refused(reason);
-        assert!(!folder.path("new.simdb").exists(), "{arguments:?}");
+        assert!(!folder.path("new.simdb").exists(), "{command}");
     }
     // Somebody reads it: rejected records are written as into a file.
     let mut options = fs::File::options();
     options.read(true).custom_flags(libc::O_NONBLOCK);
     let mut reader = options.open(&pipe)?;
-    let mut command = program!(..ingest);
-    command.current_dir(folder.path("."));
-    let ran = Ran::from(within(3 * SOON, move || command.output())?);
+    let mut ingest = folder.command(ingest);
+    let ran = Ran::from(within(3 * SOON, move || ingest.output())?);
     assert!(ran.out.contains("1 document"), "{} {}", ran.out, ran.err);
     let mut read = vec![0; 4_096];
     let length = reader.read(&mut read)?;
@@ -400,25 +386,14 @@ fn what_is_no_file_is_no_output() -> TestResult {
     let before = names()?;
     for output in [socket_of(&path), pipe] {
         for replace in [&["--replace"][..], &[]] {
-            let mut commands = vec![
-                vec!["pairs", "d.simdb", "--output"],
-                vec!["report", "d.simdb", "--html"],
-            ];
+            let mut commands = vec!["pairs d.simdb --output", "report d.simdb --html"];
             if replace.is_empty() {
-                commands.push(vec!["backup", "d.simdb"]);
-                commands.push(vec![
-                    "dedup",
-                    "in.tsv",
-                    "--input-format",
-                    "fingerprints",
-                    "--output",
-                ]);
+                commands.push("backup d.simdb");
+                commands.push("dedup in.tsv --input-format fingerprints --output");
             }
             for command in commands {
-                let ran = program!(..&command, &output, ..replace)
-                    .current_dir(folder.path("."))
-                    .stdin(Stdio::null())
-                    .output()?;
+                let mut refused = folder.command(command);
+                let ran = refused.arg(&output).args(replace).output()?;
                 assert_eq!(
                     ran.status.code(),
                     Some(2),

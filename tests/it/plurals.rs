@@ -5,16 +5,14 @@
 
 use simdb::Sketch;
 
-use crate::support::{Folder, Ran, TestResult, plural_of_one, program};
+use crate::support::{Folder, TestResult, plural_of_one};
 
 const TEXT: &str =
     "the only text of this test says in a few plain words that one thing is one thing and not two";
 
 /// What a command says, with its messages.
 fn told(folder: &Folder, line: &str) -> TestResult<String> {
-    let mut command = program!(..line.split(' '));
-    command.current_dir(folder.path(""));
-    let ran: Ran = command.output()?.into();
+    let ran = folder.run(line)?;
     assert!(matches!(ran.code, Some(0..=2)), "{line}: {}", ran.err);
     assert!(!ran.err.contains("Usage:"), "{line}: {}", ran.err);
     Ok(format!("{}{}", ran.out, ran.err))

@@ -121,6 +121,25 @@ fn far(number: u64) -> u64 {
     spread(number + 1)
 }
 
+fn new(number: u64) -> Document {
+    document(key(number), far(number))
+}
+
+/// A database that this process serves, and a client of it.
+fn served(folder: &Folder) -> simdb::Result<(Database, Client)> {
+    let database = Database::create(folder.path("d.simdb"), &external().serve(true))?;
+    let client = Client::connect(database.path(), &patient())?;
+    Ok((database, client))
+}
+
+/// Options of a client that stops when it is told to.
+fn stopping() -> (ClientOptions, Arc<AtomicBool>) {
+    let stops = Arc::new(AtomicBool::new(false));
+    let asked = stops.clone();
+    let options = patient().stop_when(move || asked.load(Ordering::Relaxed));
+    (options, stops)
+}
+
 #[test]
 fn a_client_gives_the_answers_of_the_database() -> TestResult {
     let folder = Folder::new()?;
@@ -194,8 +213,7 @@ fn a_client_gives_the_answers_of_the_database() -> TestResult {
 #[test]
 fn errors_of_the_owner_have_their_kind_and_concern_one_document() -> TestResult {
     let folder = Folder::new()?;
-    let database = Database::create(folder.path("d.simdb"), &external().serve(true))?;
-    let client = Client::connect(database.path(), &patient())?;
+    let (database, client) = served(&folder)?;
     let long = document("k", 1).with_scope("x".repeat(300));
     let tickets = [
         client.submit(&document("a", 1), &Policy::link())?,
@@ -224,8 +242,7 @@ fn errors_of_the_owner_have_their_kind_and_concern_one_document() -> TestResult 
 #[test]
 fn what_is_too_long_to_be_sent_fails_alone() -> TestResult {
     let folder = Folder::new()?;
-    let database = Database::create(folder.path("d.simdb"), &external().serve(true))?;
-    let client = Client::connect(database.path(), &patient())?;
+    let (_database, client) = served(&folder)?;
     let before = client.submit(&document("a", 1), &Policy::link())?;
     let long = [
         document("long payload", 1).with_payload(vec![7; 2 << 20]),
@@ -329,7 +346,7 @@ fn of_two_near_twins_in_eight_processes_exactly_one_is_new() -> TestResult {
 fn stored_by(client: &Client, numbers: std::ops::Range<u64>) -> simdb::Result<Vec<u64>> {
     let mut stored = Vec::new();
     for number in numbers {
-        let verdict = client.insert_if_new(&document(key(number), far(number)), &Policy::skip())?;
+        let verdict = client.insert_if_new(&new(number), &Policy::skip())?;
         assert!(!verdict.is_duplicate(), "document {number}: {verdict:?}");
         stored.push(number);
     }
@@ -358,8 +375,7 @@ fn an_owner_that_is_killed_again_and_again_loses_nothing_that_was_answered() -> 
                         answered.extend(stored_by(&client, next..next + 1)?);
                         // Some wait for one, some for many.
                         let many = 20 * (process % 2);
-                        let documents = (next + 1..next + 1 + many)
-                            .map(|number| document(key(number), far(number)));
+                        let documents = (next + 1..next + 1 + many).map(|number| new(number));
                         let documents: Vec<Document> = documents.collect();
                         let verdicts = client.insert_each_if_new(&documents, &Policy::skip())?;
                         for (number, verdict) in (next + 1..).zip(verdicts) {
@@ -420,7 +436,7 @@ fn clients_start_an_owner_that_ends_when_nobody_is_connected() -> TestResult {
             let (path, options) = (&path, &options);
             scope.spawn(move || -> simdb::Result<Client> {
                 let client = Client::connect(path, options)?;
-                client.insert_if_new(&document(key(number), far(number)), &Policy::skip())?;
+                client.insert_if_new(&new(number), &Policy::skip())?;
                 Ok(client)
             })
         });
@@ -605,9 +621,8 @@ fn an_owner_that_is_stopped_is_told_apart_from_one_that_works_for_long() -> Test
 #[test]
 fn clients_that_say_nonsense_or_go_away_harm_nobody() -> TestResult {
     let folder = Folder::new()?;
-    let database = Database::create(folder.path("d.simdb"), &external().serve(true))?;
+    let (database, client) = served(&folder)?;
     let path = database.path();
-    let client = Client::connect(path, &patient())?;
     let fingerprint = "00000000000000ff";
     let refused = [
         ("GET / HTTP/1.1\r\n\r\n".to_owned(), "-ERR Protocol error"),
@@ -651,11 +666,10 @@ fn clients_that_say_nonsense_or_go_away_harm_nobody() -> TestResult {
 #[test]
 fn answers_that_are_not_read_yet_do_not_stop_a_client_that_sends() -> TestResult {
     let folder = Folder::new()?;
-    let database = Database::create(folder.path("d.simdb"), &external().serve(true))?;
-    let client = Client::connect(database.path(), &patient())?;
+    let (_database, client) = served(&folder)?;
     // 100,000 answers are much more than a socket holds.
     let documents: Vec<Document> = (0..2_000)
-        .map(|number| document(key(number), far(number)).with_payload(vec![7; 2_000]))
+        .map(|number| new(number).with_payload(vec![7; 2_000]))
         .collect();
     let stored = within(LIMIT, {
         let (client, documents) = (client.clone(), documents.clone());
@@ -680,8 +694,7 @@ fn a_verdict_comes_whole_and_in_its_place_whatever_the_client_does_meanwhile() -
     const BYTES: usize = 10_000;
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let database = Database::create(&path, &external().serve(true))?;
-    let client = Client::connect(&path, &patient())?;
+    let (database, client) = served(&folder)?;
     let large: Vec<Document> = (0..200)
         .map(|number| document(key(number), 7).with_payload(vec![b'p'; BYTES]))
         .collect();
@@ -889,11 +902,7 @@ fn raise_limit_of_files() -> TestResult {
 fn who_waits_for_an_owner_stops_when_it_is_asked_to() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let stops = Arc::new(AtomicBool::new(false));
-    let options = patient().stop_when({
-        let stops = stops.clone();
-        move || stops.load(Ordering::Relaxed)
-    });
+    let (options, stops) = stopping();
     let is_stopped = |outcome: Option<Error>| matches!(outcome, Some(Error::Interrupted));
     let begun = Instant::now();
     thread::scope(|scope| {
@@ -1030,7 +1039,7 @@ fn a_commit_that_fails_is_an_error_and_the_owner_goes_on_when_it_can() -> TestRe
     let mut random = Random::new(seed_or(3));
     for number in 0..2_000u64 {
         let payload: Vec<u8> = (0..20_000).map(|_| random.below(256) as u8).collect();
-        let document = document(key(number), far(number)).with_payload(payload);
+        let document = new(number).with_payload(payload);
         match client.insert_if_new(&document, &Policy::link()) {
             Ok(_) => answered.push(number),
             Err(error) => {
@@ -1207,10 +1216,7 @@ fn an_answer_that_the_end_of_the_owner_cuts_short_is_not_sent() -> TestResult {
     let (mut cut, mut whole) = (0, 0);
     for most in 0..100 {
         let database = folder.tiny_database(&format!("{most}.simdb"))?;
-        insert_all(
-            &database,
-            (0..DOCUMENTS).map(|number| document(key(number), far(number))),
-        )?;
+        insert_all(&database, (0..DOCUMENTS).map(|number| new(number)))?;
         let expire = request(&["SIM.EXPIRE", "BEFORE", "10"]);
         let expired = is_ended_at(&database, &expire, most)?;
         let left = database.snapshot()?.stats()?.documents;
@@ -1234,15 +1240,11 @@ fn a_close_that_is_interrupted_leaves_each_answer_to_its_ticket() -> TestResult 
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let owner = Owner::start(&path, &[])?;
-    let stops = Arc::new(AtomicBool::new(false));
-    let options = patient().stop_when({
-        let stops = stops.clone();
-        move || stops.load(Ordering::Relaxed)
-    });
+    let (options, stops) = stopping();
     let client = Client::connect(&path, &options)?;
     let count = 2_000;
     for number in 0..count {
-        _ = client.submit(&document(key(number), far(number)), &Policy::skip())?;
+        _ = client.submit(&new(number), &Policy::skip())?;
     }
     client.flush()?;
     owner.signal(libc::SIGSTOP)?;
@@ -1548,11 +1550,11 @@ fn a_database_whose_socket_is_taken_is_not_created() -> TestResult {
     let path = folder.path("new.simdb");
     let taken = folder.file("new.simdb.sock", "precious")?;
     run!("serve", &path).refused("new.simdb.sock");
-    let refused = Database::create(&path, &external().serve(true));
-    assert_error!(&refused => Error::AlreadyExists { .. });
+    assert_error!(
+        Database::create(&path, &external().serve(true)) => Error::AlreadyExists { .. }
+    );
     let build = || Database::build(&path, &external().serve(true), [], 0);
-    let refused = build();
-    assert_error!(&refused => Error::AlreadyExists { .. });
+    assert_error!(build() => Error::AlreadyExists { .. });
     assert!(!path.exists());
     fs::remove_file(&taken)?;
     let _listener = UnixListener::bind(&taken)?;
@@ -1570,7 +1572,7 @@ fn a_database_whose_file_was_removed_is_saved_by_its_socket() -> TestResult {
     let owner = Owner::start(&path, &["--warm"])?;
     let client = Client::connect(&path, &patient())?;
     for number in 0..10 {
-        client.insert_if_new(&document(key(number), far(number)), &Policy::skip())?;
+        client.insert_if_new(&new(number), &Policy::skip())?;
     }
     let socket = socket_of(&path);
     fs::remove_file(&path)?;

@@ -9,7 +9,7 @@ use simdb::{
 
 use crate::support::{
     Folder, Ran, TestResult, assert_error, assert_sound, document, done, gzip, insert_all, listed,
-    program, query_of, run,
+    query_of, run,
 };
 
 /// Documents whose payloads tell what they are like. All are near to 0.
@@ -421,17 +421,13 @@ fn a_folder_for_temporary_files_that_cannot_be_used_is_named() -> TestResult {
     texts(&folder)?;
     let path = folder.path("d.simdb");
     done!("ingest", &path, folder.path("in.tsv"));
-    let commands: [&[&str]; 2] = [
-        &[
-            "query", "d.simdb", "--key", "c", "--verify", "words", "--texts", "in.tsv",
-        ],
-        &["pairs", "d.simdb", "--with", "in.tsv"],
+    let commands = [
+        "query d.simdb --key c --verify words --texts in.tsv",
+        "pairs d.simdb --with in.tsv",
     ];
-    for arguments in commands {
-        let mut command = program!(..arguments);
-        command
-            .env("TMPDIR", folder.path("gone"))
-            .current_dir(folder.path("."));
+    for command in commands {
+        let mut command = folder.command(command);
+        command.env("TMPDIR", folder.path("gone"));
         Ran::from(command.output()?)
             .refused("gone: this folder for temporary files cannot be used: ")
             .says("; make room there, or let TMPDIR name another one");

@@ -946,13 +946,8 @@ fn a_pipe_is_not_imported_and_no_output() -> TestResult {
         .status()?;
     assert!(made.success());
     drop(folder.database("d.simdb")?);
-    let commands: [&[&str]; 2] = [
-        &["import", "new.simdb", "pipe"],
-        &["export", "d.simdb", "pipe"],
-    ];
-    for arguments in commands {
-        let mut command = program!(..arguments);
-        command.current_dir(folder.path("."));
+    for command in ["import new.simdb pipe", "export d.simdb pipe"] {
+        let mut command = folder.command(command);
         let output = within(LIMIT, move || command.output())?;
         Ran::from(output).refused("pipe: ");
         assert!(!folder.path("new.simdb").exists());

@@ -60,6 +60,17 @@ impl Folder {
         Ok(path)
     }
 
+    /// The program in this folder, with these words.
+    pub(crate) fn command(&self, words: &str) -> Command {
+        let mut command = simdb();
+        command.args(words.split(' ')).current_dir(self.0.path());
+        command
+    }
+
+    pub(crate) fn run(&self, words: &str) -> std::io::Result<Ran> {
+        self.command(words).output().map(Ran::from)
+    }
+
     /// How many files and folders are in it.
     pub(crate) fn count(&self) -> std::io::Result<usize> {
         Ok(std::fs::read_dir(self.0.path())?.count())
