@@ -8,7 +8,7 @@ use std::path::Path;
 use simdb::Scheme;
 use simdb::ingest::{Fingerprinting, ReadOptions, Record, Records};
 
-use crate::support::{Folder, TestResult, done, figures, gzip, run};
+use crate::support::{Folder, TestResult, done, figures, gzip, run, web_page};
 
 /// What a reading of an input brings.
 #[derive(Debug, Default)]
@@ -77,17 +77,8 @@ fn line(i: usize) -> Vec<u8> {
 }
 
 fn page(i: usize) -> Vec<u8> {
-    let body = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>Page {i} has words, and {}",
-        i * 7919
-    );
-    let head =
-        "WARC/1.0\r\nWARC-Type: response\r\nWARC-Date: 2020-01-01T00:00:00Z\r\nWARC-Target-URI: ";
-    format!(
-        "{head}http://a/{i}\r\nContent-Length: {}\r\n\r\n{body}\r\n\r\n",
-        body.len()
-    )
-    .into_bytes()
+    let text = format!("Page {i} has words, and {}", i * 7919);
+    web_page(&format!("http://a/{i}"), &text).into_bytes()
 }
 
 type Pack = fn(&[u8]) -> io::Result<Vec<u8>>;

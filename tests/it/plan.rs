@@ -4,28 +4,21 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::support::{Folder, TestResult, done, program, run, run_with_input, spread};
+use crate::support::{Folder, Ran, TestResult, done, figures, run, spread};
 
 #[test]
 fn plan_prints_the_choice_and_what_serves_which_use() -> TestResult {
     // Who names a distance gets the plans alone.
-    const OF_THREE: [&str; 3] = ["--max-distance=3", "--sketch=0", "--expect=100000000"];
-    let ran = done!("plan", OF_THREE[0], OF_THREE[1], OF_THREE[2]);
+    let ran = done!("plan --max-distance=3 --sketch=0 --expect=100000000");
+    let mut lines = ran.out.lines();
     assert!(
-        ran.out
-            .lines()
-            .any(|line| line.contains("6x21") && line.ends_with("taken")),
-        "{}",
-        ran.out
+        lines.any(|line| line.contains("6x21") && line.ends_with("taken")),
+        "{ran:?}"
     );
     let plans = |more: &str| -> TestResult<Vec<Value>> {
         Ok(done!(
-            "plan",
-            OF_THREE[0],
-            OF_THREE[1],
-            OF_THREE[2],
-            more,
-            "--json"
+            "plan --max-distance=3 --sketch=0 --expect=100000000 --json",
+            more
         )
         .json()?)
     };
@@ -36,16 +29,11 @@ fn plan_prints_the_choice_and_what_serves_which_use() -> TestResult {
         .map(|it| &it["plan"])
         .collect();
     assert_eq!(taken, [&json!("2x32")]);
-    let is_small = |it: &Value| {
-        it["file_bytes"]
-            .as_u64()
-            .is_some_and(|bytes| bytes <= 4_000_000_000)
-    };
-    assert!(
-        plans("--max-file=4e9")?
-            .iter()
-            .all(|it| is_small(it) || it["taken"] == json!(false))
-    );
+    for plan in plans("--max-file=4e9")? {
+        assert!(
+            figures(&plan, ["file_bytes"])[0] <= 4_000_000_000 || plan["taken"] == json!(false)
+        );
+    }
     run!("plan --max-memory 1 --max-distance 3").expect(1);
     // As `create` takes them: distance 8 for texts.
     let of_eight = run!("plan --max-distance 8 --sketch 16 --expect 200000000 --json");
@@ -125,18 +113,17 @@ fn jobs_have_plain_words_only() -> TestResult {
     for dialect in ["spark-sql", "duckdb-sql"] {
         for job in ["self", "probe"] {
             for (distance, ids) in [("0", false), ("3", true), ("5", false), ("7", true)] {
-                let mut command = program!(
+                let ids = ids.then_some("--ids");
+                let text = done!(
                     "plan --expect 1e8 --emit",
                     dialect,
                     "--job",
                     job,
                     "--max-distance",
-                    distance
-                );
-                if ids {
-                    command.arg("--ids");
-                }
-                let text = run_with_input(&mut command, b"")?.expect(0).out;
+                    distance,
+                    ..ids
+                )
+                .out;
                 let code = text.lines().filter(|line| !line.starts_with("--"));
                 let code = code.collect::<Vec<_>>().join("\n").to_lowercase();
                 let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
@@ -162,27 +149,26 @@ fn jobs_have_plain_words_only() -> TestResult {
 /// Options that a job does not heed were taken and said nothing.
 #[test]
 fn jobs_refuse_what_does_not_concern_them_and_say_what_is_wrong() -> TestResult {
-    let emit = |options: &[&str]| {
-        run_with_input(
-            &mut program!("plan --emit spark-sql --max-distance 3", ..options),
-            b"",
-        )
+    let emit = |options: &str| -> TestResult<Ran> {
+        Ok(run!(
+            "plan --emit spark-sql --max-distance 3",
+            ..options.split(' ')
+        ))
     };
     for options in [
-        ["--sample", "d.simdb"],
-        ["--prefer", "speed"],
-        ["--max-file", "1GB"],
-        ["--max-memory", "1GB"],
+        "--sample d.simdb",
+        "--prefer speed",
+        "--max-file 1GB",
+        "--max-memory 1GB",
     ] {
-        emit(&options)?.refused("cannot be used with");
+        emit(options)?.refused("cannot be used with");
     }
-    emit(&["--most-of-key", "0"])?.refused("at least 1");
+    emit("--most-of-key 0")?.refused("at least 1");
     // A lesser distance was advised, whatever it was.
     for number in ["0", "1", "100"] {
-        emit(&["--expect", number])?.expect(0);
-        emit(&["--job", "probe", "--queries", number])?.expect(0);
+        emit(&format!("--expect {number}"))?.expect(0);
+        emit(&format!("--job probe --queries {number}"))?.expect(0);
     }
-    let far = ["--max-distance", "60", "--expect", "1e9"];
-    run!("plan --emit spark-sql", far[0], far[1], far[2], far[3]).refused("a smaller distance");
+    run!("plan --emit spark-sql --max-distance 60 --expect 1e9").refused("a smaller distance");
     Ok(())
 }

@@ -82,17 +82,8 @@ fn one_thing_is_not_told_as_several() -> TestResult {
     let says_two = dump.replacen("\"documents\":1}", "\"documents\":2}", 1);
     folder.file("dump.jsonl", says_two)?;
     all += &told(&folder, "load cut.simdb dump.jsonl")?;
-    for noun in [
-        "document",
-        "near-duplicate",
-        "input",
-        "sentence",
-        "pair",
-        "group",
-        "cluster",
-        "source",
-        "record",
-    ] {
+    let nouns = "document near-duplicate input sentence pair group cluster source record";
+    for noun in nouns.split(' ') {
         let is_told = all.contains(&format!("1 {noun}")) || all.contains(&format!("1 kept {noun}"));
         assert!(is_told, "nothing is said of 1 {noun}:\n{all}");
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use simdb::{Database, Sketch, SketchSize};
 
 use crate::support::{
-    Folder, Ran, TestResult, bundled, document, done, external, insert_all, program, run,
+    Folder, Ran, TestResult, bundled, document, done, external, figures, insert_all, program, run,
     run_with_input, scattered,
 };
 
@@ -24,39 +24,40 @@ fn manual(folder: &Folder) -> std::io::Result<(PathBuf, PathBuf)> {
 /// A page without what is not shown, and that of it which could act.
 fn ensure_harmless(page: &str) {
     let lower = page.to_lowercase();
-    for risky in [
-        "<script",
-        "<img",
-        "<link",
-        "<iframe",
-        "http:",
-        "https:",
-        "url(",
-        "@import",
-        "javascript:",
-    ] {
+    for risky in "<script <img <link <iframe http: https: url( @import javascript:".split(' ') {
         assert!(!lower.contains(risky), "{risky}");
     }
     assert!(!page.contains(|c: char| c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}')));
-    for tag in [
-        "table", "section", "dl", "p", "del", "ins", "span", "tbody", "tr", "td", "div", "svg",
-        "g", "figure", "details", "summary", "text",
-    ] {
+    let tags = "table section dl p del ins span tbody tr td div svg g figure details summary text";
+    for tag in tags.split(' ') {
         let opened =
             page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
         assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
     }
 }
 
+#[track_caller]
 fn number(object: &Value, field: &str) -> u64 {
-    object[field]
-        .as_u64()
-        .unwrap_or_else(|| panic!("{field}: {}", object[field]))
+    figures(object, [field])[0]
+}
+
+#[track_caller]
+fn list<'a>(object: &'a Value, field: &str) -> &'a Vec<Value> {
+    object[field].as_array().expect("a list")
+}
+
+fn sum<'a>(objects: impl IntoIterator<Item = &'a Value>, field: &str) -> u64 {
+    objects.into_iter().map(|it| number(it, field)).sum()
+}
+
+/// An input of 60,000 documents with these fingerprints.
+fn fingerprints(folder: &Folder, of: impl Fn(u64) -> u64) -> std::io::Result<PathBuf> {
+    let lines = (0..60_000).map(|i| format!("k{i}\t{:016x}\n", of(i)));
+    folder.file("in.tsv", lines.collect::<String>())
 }
 
 fn counts(object: &Value) -> BTreeMap<u64, u64> {
-    let distances = object["distances"].as_array().expect("a list");
-    distances
+    list(object, "distances")
         .iter()
         .map(|it| (number(it, "distance"), number(it, "pairs")))
         .filter(|it| it.1 > 0)
@@ -65,8 +66,7 @@ fn counts(object: &Value) -> BTreeMap<u64, u64> {
 
 /// The entry of a choice in a report.
 fn choice_of(report: &Value, max_distance: u64, min_similarity: f64) -> &Value {
-    let choices = report["choices"].as_array().expect("a list");
-    let mut found = choices
+    let mut found = list(report, "choices")
         .iter()
         .filter(|it| it["max_distance"] == max_distance && it["min_similarity"] == min_similarity);
     found.next().expect("a choice that was counted")
@@ -88,42 +88,30 @@ fn the_numbers_are_those_of_pairs_and_clusters() -> TestResult {
     assert_eq!(counts(&report), expected);
 
     let clusters = done!("clusters", &database, "--summary --json").json()?;
-    let documents: u64 = clusters.iter().map(|it| number(it, "documents")).sum();
+    let documents = sum(&clusters, "documents");
     assert_eq!(number(&report, "clusters"), clusters.len() as u64);
     assert_eq!(number(&report, "clustered_documents"), documents);
     assert_eq!(
         number(&report, "duplicates"),
         documents - clusters.len() as u64
     );
-    let sizes = report["cluster_sizes"].as_array().expect("a list");
-    assert_eq!(
-        sizes.iter().map(|it| number(it, "clusters")).sum::<u64>(),
-        clusters.len() as u64
-    );
-    assert_eq!(
-        sizes.iter().map(|it| number(it, "documents")).sum::<u64>(),
-        documents
-    );
+    let sizes = list(&report, "cluster_sizes");
+    assert_eq!(sum(sizes, "clusters"), clusters.len() as u64);
+    assert_eq!(sum(sizes, "documents"), documents);
     let largest = clusters.iter().map(|it| number(it, "documents")).max();
-    assert_eq!(
-        Some(number(&report["largest_clusters"][0], "documents")),
-        largest
-    );
+    let told = number(&report["largest_clusters"][0], "documents");
+    assert_eq!(Some(told), largest);
 
     // What would be near by another choice is what the pairs say by that choice.
-    let choices = report["choices"].as_array().expect("a list");
-    assert_eq!(choices.len(), 9 * 6);
+    assert_eq!(list(&report, "choices").len(), 9 * 6);
     for (max_distance, min_similarity) in [("0", "0"), ("3", "0.9"), ("8", "0.7"), ("8", "0.5")] {
-        let pairs = run!(
-            "pairs",
-            &database,
+        let near = [
             "--max-distance",
             max_distance,
             "--min-similarity",
             min_similarity,
-            "--json"
-        );
-        let pairs = pairs.expect(0).json()?;
+        ];
+        let pairs = done!("pairs", &database, ..near, "--json").json()?;
         let mut documents = BTreeSet::new();
         for pair in &pairs {
             documents.extend([pair["a"]["key"].as_str(), pair["b"]["key"].as_str()]);
@@ -138,32 +126,22 @@ fn the_numbers_are_those_of_pairs_and_clusters() -> TestResult {
         number(&report, "near_documents"),
         number(current, "documents")
     );
-    let similar = report["distances"].as_array().expect("a list");
-    let similar = similar.iter().map(|it| number(it, "similar_pairs"));
-    assert_eq!(similar.sum::<u64>(), number(current, "pairs"));
+    let similar = sum(list(&report, "distances"), "similar_pairs");
+    assert_eq!(similar, number(current, "pairs"));
 
     // The samples are pairs within the distance, up to three of each, and their texts differ as they are said to.
-    let samples = report["samples"].as_array().expect("a list");
+    let samples = list(&report, "samples");
     for (distance, pairs) in &expected {
         let drawn = samples
             .iter()
-            .filter(|it| number(it, "distance") == *distance)
-            .count();
-        assert!(
-            drawn > 0 && drawn <= 3 && drawn <= *pairs as usize,
-            "{drawn} of distance {distance}"
-        );
+            .filter(|it| number(it, "distance") == *distance);
+        let drawn = drawn.count();
+        let is_right = drawn > 0 && drawn <= 3 && drawn <= *pairs as usize;
+        assert!(is_right, "{drawn} of distance {distance}");
     }
-    assert!(
-        samples
-            .iter()
-            .all(|it| it["a"] != it["b"] && it["differences"].is_array())
-    );
-    assert!(
-        samples
-            .iter()
-            .any(|it| it["differences"].as_array().is_some_and(|it| it.len() > 2))
-    );
+    assert!(samples.iter().all(|it| it["a"] != it["b"]));
+    let differences = samples.iter().map(|it| list(it, "differences").len());
+    assert!(differences.max() > Some(2));
     Ok(())
 }
 
@@ -183,7 +161,7 @@ fn text_and_page_tell_the_same() -> TestResult {
     let (plot, after) = plot.split_once("</figure>").expect("one plot");
     let body = format!("{before}{after}");
     let report = done!("report", &database, "--json").object()?;
-    for choice in report["choices"].as_array().expect("a list") {
+    for choice in list(&report, "choices") {
         let name = match choice["min_similarity"].as_f64() {
             Some(least) if least > 0.0 => format!("≥ {least}"),
             _ => "any".to_owned(),
@@ -294,14 +272,8 @@ fn keys_and_texts_do_no_harm() -> TestResult {
     assert!(text.contains("[-odd <b>-] {+even &amp;+}"), "{text}");
 
     let page = folder.path("removed.html");
-    done!(
-        "dedup",
-        &input,
-        "--output",
-        folder.path("clean.jsonl"),
-        "--report",
-        &page
-    );
+    let output = folder.path("clean.jsonl");
+    done!("dedup", &input, "--output", output, "--report", &page);
     ensure_harmless(&fs::read_to_string(&page)?);
     Ok(())
 }
@@ -321,7 +293,7 @@ fn payloads_are_texts_too() -> TestResult {
     )?;
     drop(database);
     let report = done!("report", folder.path("d.simdb"), "--json --samples 5").object()?;
-    let samples = report["samples"].as_array().expect("a list");
+    let samples = list(&report, "samples");
     assert_eq!(samples.len(), 2);
     assert_eq!(samples[0]["differences"], Value::Null);
     assert!(
@@ -329,23 +301,19 @@ fn payloads_are_texts_too() -> TestResult {
             .as_str()
             .is_some_and(|it| it.contains(" of 2 sample pairs"))
     );
-    let none = done!(
-        "report",
-        folder.path("d.simdb"),
-        "--json --samples 0 --max-distance 3"
-    )
-    .object()?;
+    let none = folder
+        .run("report d.simdb --json --samples 0 --max-distance 3")?
+        .expect(0)
+        .object()?;
     assert_eq!(none["samples"], Value::Array(Vec::new()));
-    run!(
-        "report",
-        folder.path("d.simdb"),
-        "--texts",
-        folder.path("none.tsv")
-    )
-    .refused("none.tsv");
+    folder
+        .run("report d.simdb --texts none.tsv")?
+        .refused("none.tsv");
     // As other amounts are given.
-    done!("report", folder.path("d.simdb"), "--samples 1k");
-    run!("report", folder.path("d.simdb"), "--samples -1").refused("must not be negative");
+    folder.run("report d.simdb --samples 1k")?.expect(0);
+    folder
+        .run("report d.simdb --samples -1")?
+        .refused("must not be negative");
     Ok(())
 }
 
@@ -359,25 +327,18 @@ fn skewed_fingerprints_show() -> TestResult {
             scattered(i)
         }
     };
-    let told = |fingerprint: &dyn Fn(u64) -> u64| -> TestResult<String> {
+    let told = |fingerprint: fn(u64) -> u64| -> TestResult<Ran> {
         let folder = Folder::new()?;
-        let lines: String = (0..60_000)
-            .map(|i| format!("k{i}\t{:016x}\n", fingerprint(i)))
-            .collect();
-        let input = folder.file("in.tsv", lines)?;
-        done!(
-            "ingest",
-            folder.path("d.simdb"),
-            &input,
-            "--input-format fingerprints"
-        );
-        Ok(done!("report", folder.path("d.simdb")).out)
+        fingerprints(&folder, fingerprint)?;
+        folder
+            .run("ingest d.simdb in.tsv --input-format fingerprints")?
+            .expect(0);
+        Ok(folder.run("report d.simdb")?.expect(0))
     };
-    let text = told(&skewed)?;
-    assert!(text.contains("Many fingerprints begin alike"), "{text}");
-    assert!(text.contains("30,000"), "{text}");
-    let text = told(&scattered)?;
-    assert!(text.contains("queries are fast"), "{text}");
+    told(skewed)?
+        .prints("Many fingerprints begin alike")
+        .prints("30,000");
+    told(scattered)?.prints("queries are fast");
     Ok(())
 }
 
@@ -415,18 +376,11 @@ fn what_is_met_and_not_near_is_counted_beside_what_is_near() -> TestResult {
         (group, _) => scattered(group) >> 24 << 24 | scattered(i << 20) >> 40,
     };
     let folder = Folder::new()?;
-    let lines: String = (0..60_000)
-        .map(|i| format!("k{i}\t{:016x}\n", fingerprint(i)))
-        .collect();
-    let input = folder.file("in.tsv", lines)?;
-    let database = folder.path("d.simdb");
-    done!(
-        "ingest",
-        &database,
-        &input,
-        "--input-format fingerprints --max-distance 3"
-    );
-    let report = done!("report", &database, "--json").object()?;
+    fingerprints(&folder, fingerprint)?;
+    folder
+        .run("ingest d.simdb in.tsv --input-format fingerprints --max-distance 3")?
+        .expect(0);
+    let report = folder.run("report d.simdb --json")?.expect(0).object()?;
     let spread = &report["spread"];
     let met = spread["others_met"].as_f64().ok_or("a number")?;
     // A query of the 40 meets the 20 in two tables, and one of the 20 meets the 59 others in these.
@@ -445,20 +399,13 @@ fn a_diameter_that_is_not_known_is_told_as_unknown() -> TestResult {
     let stored = std::iter::once(0).chain(fingerprints.take(17_000).map(of_bits));
     insert_all(&database, stored.map(|it| document(format!("{it:x}"), it)))?;
     drop(database);
-    let database = folder.path("d.simdb");
-    let page = folder.path("page.html");
-    let report = run!(
-        "report",
-        &database,
-        "--max-distance=3 --samples=0 --json --html",
-        &page
-    );
+    let report =
+        folder.run("report d.simdb --max-distance=3 --samples=0 --json --html page.html")?;
     let report = report.expect(0).object()?;
     assert!(number(&report, "largest_cluster") > 16_384, "{report}");
     assert_eq!(report["diameter"], Value::Null);
-    assert!(
-        fs::read_to_string(&page)?.contains("<dt>greatest distance in a cluster</dt><dd>unknown")
-    );
+    let page = fs::read_to_string(folder.path("page.html"))?;
+    assert!(page.contains("<dt>greatest distance in a cluster</dt><dd>unknown"));
     Ok(())
 }
 
@@ -492,17 +439,12 @@ fn standard_input_is_read_for_a_database_in_use() -> TestResult {
     let database = Database::create(&path, &options)?;
     insert_all(&database, [document("a", 0b1), document("b", 0b11)])?;
     let report = |texts: &str, input: &[u8]| {
-        run_with_input(
-            &mut program!("report", &path, "--json --texts", texts),
-            input,
-        )
+        let mut command = program!("report", &path, "--json --texts", texts);
+        run_with_input(&mut command, input)
     };
     let texts = b"{\"key\":\"a\",\"text\":\"one two\"}\n{\"key\":\"b\",\"text\":\"one three\"}\n";
     let report_of_input = report("-", texts)?.expect(0).object()?;
-    assert!(
-        report_of_input["samples"][0]["differences"].is_array(),
-        "{report_of_input}"
-    );
+    list(&report_of_input["samples"][0], "differences");
     for own in ["/dev/fd/0", "/dev/stdin", "/proc/self/fd/0"] {
         report(own, texts)?.refused("only this process has it");
     }
@@ -603,11 +545,8 @@ fn long_keys_are_shortened_in_the_middle() -> TestResult {
         "{text}"
     );
     for end in ["one.html", "two.html"] {
-        assert_eq!(
-            text.matches(&format!("/folder//{end}\n")).count(),
-            2,
-            "{text}"
-        );
+        let shown = text.matches(&format!("/folder//{end}\n")).count();
+        assert_eq!(shown, 2, "{text}");
     }
     assert!(
         text.lines().all(|line| line.chars().count() < 240),
@@ -616,14 +555,6 @@ fn long_keys_are_shortened_in_the_middle() -> TestResult {
     let json = done!("report", folder.path("d.simdb"), "--json").out;
     assert_eq!(json.matches(&key("one.html")).count(), 2);
     Ok(())
-}
-
-fn list(path: &Path) -> TestResult<Vec<Value>> {
-    let lines = fs::read_to_string(path)?;
-    Ok(lines
-        .lines()
-        .map(serde_json::from_str)
-        .collect::<Result<_, _>>()?)
 }
 
 #[test]
@@ -651,18 +582,13 @@ fn a_cleaning_is_reported_as_its_list_tells() -> TestResult {
     clean(&page)?.expect(0);
     let html = fs::read_to_string(&page)?;
     ensure_harmless(&html);
-    let list = list(&removed)?;
+    let list = fs::read_to_string(&removed)?;
+    let list = list.lines().map(serde_json::from_str);
+    let list: Vec<Value> = list.collect::<Result<_, _>>()?;
     assert!(html.contains(&format!("<dt>removed</dt><dd>{}</dd>", list.len())));
-    let greatest = list
-        .iter()
-        .map(|it| number(it, "distance"))
-        .max()
-        .unwrap_or(0);
-    for distance in 0..=greatest {
-        let count = list
-            .iter()
-            .filter(|it| number(it, "distance") == distance)
-            .count();
+    let distances: Vec<u64> = list.iter().map(|it| number(it, "distance")).collect();
+    for distance in 0..=*distances.iter().max().unwrap_or(&0) {
+        let count = distances.iter().filter(|it| **it == distance).count();
         let row = format!("<td class=\"number\">{distance}</td><td class=\"number\">{count}</td>");
         assert!(html.contains(&row), "{row}");
     }

@@ -128,6 +128,14 @@ pub(crate) fn keyed(
     numbers.map(move |i| document(i.to_string(), bits(i)))
 }
 
+/// A record of a web archive: a page that was fetched at second 7.
+pub(crate) fn web_page(address: &str, text: &str) -> String {
+    let body = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>{text}");
+    let head = "WARC/1.0\r\nWARC-Type: response\r\nWARC-Date: 1970-01-01T00:00:07Z\r\n";
+    let length = body.len();
+    format!("{head}WARC-Target-URI: {address}\r\nContent-Length: {length}\r\n\r\n{body}\r\n\r\n")
+}
+
 /// A query with this fingerprint.
 pub(crate) fn query_of(bits: u64) -> Query {
     Query::new(Fingerprint::from_bits(bits))
