@@ -609,13 +609,9 @@ fn a_socket_keeps_no_database_open() -> TestResult {
         .says("it is called");
     // Another database is not asked by mistake.
     insert_all(&folder.database("e.simdb")?, [document("b", 1)])?;
-    run!(
-        "get",
-        folder.path("e.simdb"),
-        "b --socket",
-        folder.path("own.sock")
-    )
-    .refused("another database");
+    folder
+        .run("get e.simdb b --socket own.sock")?
+        .refused("another database");
     drop(database);
     let again = Database::open(&path, &OpenOptions::new())?;
     stats()?.refused("closed the database");

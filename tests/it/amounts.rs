@@ -16,16 +16,11 @@ fn counts_and_sizes_are_taken_with_units() -> TestResult {
     assert_eq!(plan(&database)?, plan(&same)?);
     let stats = done!("stats", &database, "--cache 64MiB --json").object()?;
     assert_eq!(stats["cache_limit_bytes"], 64 << 20);
-    let input = folder.file(
+    folder.file(
         "in.tsv",
         "a\tfar too long a text for such a limit\nb\tshort\n",
     )?;
-    let totals = run!(
-        "ingest",
-        &database,
-        &input,
-        "--max-record 0.03k --batch 1_000 --json"
-    );
+    let totals = folder.run("ingest a.simdb in.tsv --max-record 0.03k --batch 1_000 --json")?;
     assert_eq!(totals.expect(0).last()?["rejected"], 1);
     run!("plan --expect 1G --max-file 1MB")
         .expect(1)

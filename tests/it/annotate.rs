@@ -176,18 +176,13 @@ fn short_texts_documents_of_a_database_and_dropped_records_have_their_places() -
         words.join(" ")
     };
     let known = folder.path("known.simdb");
-    let first = folder.file(
+    folder.file(
         "first.jsonl",
         format!("{{\"id\":\"old\",\"text\":\"{}\"}}\n", text("a")),
     )?;
-    done!(
-        "dedup",
-        &first,
-        "-o",
-        folder.path("first.out"),
-        "--database",
-        &known
-    );
+    folder
+        .run("dedup first.jsonl -o first.out --database known.simdb")?
+        .expect(0);
     let lines = format!(
         "{{\"id\":\"x\",\"text\":\"{a}\"}}\n{{\"id\":\"y\",\"text\":\"{b}\"}}\n{{\"text\":\"short\"}}\nbad\n\
          {{\"id\":\"z\",\"text\":\"short\"}}\n{{\"id\":\"w\",\"text\":\"{a}\"}}\n{{\"id\":\"v\",\"text\":\"{b}\"}}",
@@ -196,15 +191,11 @@ fn short_texts_documents_of_a_database_and_dropped_records_have_their_places() -
     );
     let input = folder.file("in.jsonl", &lines)?;
     let output = folder.path("out.jsonl");
-    let ran = done!(
-        "dedup",
-        &input,
-        "-o",
-        &output,
-        "--annotate --database",
-        &known,
-        "--drop-unjudged --json"
-    );
+    let ran = folder
+        .run(
+            "dedup in.jsonl -o out.jsonl --annotate --database known.simdb --drop-unjudged --json",
+        )?
+        .expect(0);
     let totals = ran.last()?;
     assert_eq!(
         [
@@ -258,7 +249,7 @@ fn records_that_cannot_be_judged_lose_what_was_said_of_them_before() -> TestResu
     let said = r#""dedup_group":7,"dedup_size":2,"dedup_survives":false"#;
     let words = "one two three four five six seven eight nine ten ".repeat(3);
     let long = "long ".repeat(9_000);
-    let input = folder.file(
+    folder.file(
         "in.jsonl",
         format!(
             "{{\"id\":1,\"text\":\"{words}\",{said}}}\n{{\"id\":2,\"text\":null,{said}}}\n\n{{\"id\":3,\"text\":NaN,{said}}}\n\
@@ -266,13 +257,9 @@ fn records_that_cannot_be_judged_lose_what_was_said_of_them_before() -> TestResu
         ),
     )?;
     let output = folder.path("out.jsonl");
-    done!(
-        "dedup",
-        &input,
-        "-o",
-        &output,
-        "--annotate --max-record 20k"
-    );
+    folder
+        .run("dedup in.jsonl -o out.jsonl --annotate --max-record 20k")?
+        .expect(0);
     let written = fs::read_to_string(&output)?;
     let (first, others) = written.split_once('\n').ok_or("no line")?;
     assert!(

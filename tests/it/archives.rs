@@ -480,13 +480,9 @@ fn costs_at_most_itself(name: &str, bad: &[u8], packs: bool) -> TestResult<bool>
     assert_eq!(read, expected, "{name}");
     // The copy counts records as the reading did: it leaves out the page that is there twice, and no other.
     let copy = folder.path("copy.warc");
-    done!(
-        "dedup",
-        folder.path("in.warc"),
-        "-o",
-        &copy,
-        "--drop-unjudged"
-    );
+    folder
+        .run("dedup in.warc -o copy.warc --drop-unjudged")?
+        .expect(0);
     let database = folder.path("copy.warc.simdb");
     let ran = done!("ingest", &database, &copy, "--json");
     assert_eq!(ran.last()?["rejected"], 0, "{name}: {}", ran.err);
@@ -763,13 +759,10 @@ fn what_is_too_long_is_not_held_packed_or_not() -> TestResult {
         ),
         html_page("http://a/good", WORDS),
     ];
-    let input = folder.file("long.warc", records.concat())?;
-    let ran = done!(
-        "ingest",
-        folder.path("d.simdb"),
-        &input,
-        "--max-record 10k --json"
-    );
+    folder.file("long.warc", records.concat())?;
+    let ran = folder
+        .run("ingest d.simdb long.warc --max-record 10k --json")?
+        .expect(0);
     let totals = ran.last()?;
     assert_eq!(
         figures(&totals, ["documents", "rejected", "passed_over"]),

@@ -422,15 +422,10 @@ fn what_cannot_be_looked_at_is_told() -> TestResult {
 fn survivors_in_a_database_are_looked_at_if_it_is_given() -> TestResult {
     let folder = Folder::new()?;
     let known = folder.path("known.simdb");
-    let first = folder.file("first.jsonl", line("old", &text(1, 0)))?;
-    done!(
-        "dedup",
-        &first,
-        "-o",
-        folder.path("first.out"),
-        "--database",
-        &known
-    );
+    folder.file("first.jsonl", line("old", &text(1, 0)))?;
+    folder
+        .run("dedup first.jsonl -o first.out --database known.simdb")?
+        .expect(0);
     let input = folder.file(
         "in.jsonl",
         line("b", &text(1, 2)) + &line("c", &text(2, 0)) + &line("d", &text(2, 0)),

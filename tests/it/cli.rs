@@ -54,16 +54,13 @@ fn the_example_of_the_readme_finds_the_same_page_in_other_releases() -> TestResu
 #[test]
 fn ingest_prints_a_line_for_each_near_duplicate_and_the_totals() -> TestResult {
     let folder = Folder::new()?;
-    let input = folder.file(
+    folder.file(
         "in.tsv",
         "a\t0000000000000000\nb\t0000000000000001\nc\tffffffffffffffff\n",
     )?;
-    let ran = done!(
-        "ingest",
-        folder.path("d.simdb"),
-        &input,
-        "--input-format fingerprints --json"
-    );
+    let ran = folder
+        .run("ingest d.simdb in.tsv --input-format fingerprints --json")?
+        .expect(0);
     let lines = ran.json()?;
     assert_eq!(lines.len(), 2);
     assert_eq!(

@@ -438,11 +438,9 @@ fn the_commands_print_clusters_and_what_they_delete() -> TestResult {
     assert_eq!(ran.out, "1\ta\tb\t1\n1\tb\tb\t0\n1\tc\tb\t1\n1\td\tb\t1\n");
     ran.says("1 cluster with 4 documents, 3 duplicates among them")
         .says("greatest distance in a cluster is 2");
-    let ran = done!(
-        "clusters",
-        &path,
-        "--max-distance 1 --survivor shortest-key,latest --summary"
-    );
+    let ran = folder
+        .run("clusters d.simdb --max-distance 1 --survivor shortest-key,latest --summary")?
+        .expect(0);
     assert_eq!(ran.out, "1\ta\t3\t1\n");
     ran.says("would join them to").says("4 documents");
     let objects = done!("clusters", &path, "--connected --json").json()?;

@@ -222,13 +222,10 @@ fn compact_and_backup_print_sizes_and_overwrite_nothing() -> TestResult {
     let compacted = done!("compact", folder.path("d.simdb"), "--plan 6x21 --json").object()?;
     assert_eq!(compacted["plan"], "6x21");
     run!("compact", folder.path("d.simdb"), "--plan 6x20").refused("no plan is called \"6x20\"");
-    let backup = done!(
-        "backup",
-        folder.path("d.simdb"),
-        folder.path("b.simdb"),
-        "--json"
-    )
-    .object()?;
+    let backup = folder
+        .run("backup d.simdb b.simdb --json")?
+        .expect(0)
+        .object()?;
     assert_eq!(backup["documents"], 500);
     done!("check", folder.path("b.simdb"));
     done!("backup", folder.path("d.simdb"), folder.path("b.simdb"))
@@ -297,12 +294,7 @@ fn a_dump_loads_as_the_same_documents() -> TestResult {
     assert_eq!(dumped.json()?[0]["scheme"], "minwise-1");
     folder.file("dump.jsonl", &dumped.out)?;
     // There is a least memory. With less, nearly each row of a set was a file of its own.
-    done!(
-        "load",
-        folder.path("l.simdb"),
-        folder.path("dump.jsonl"),
-        "--memory 1"
-    );
+    folder.run("load l.simdb dump.jsonl --memory 1")?.expect(0);
     let loaded = Database::open(folder.path("l.simdb"), &OpenOptions::new())?;
     assert_eq!(
         (loaded.max_distance(), all_documents(&loaded)?),

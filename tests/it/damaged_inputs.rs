@@ -8,7 +8,7 @@ use std::path::Path;
 use simdb::Scheme;
 use simdb::ingest::{Fingerprinting, ReadOptions, Record, Records};
 
-use crate::support::{Folder, TestResult, done, figures, gzip, run};
+use crate::support::{Folder, TestResult, done, figures, gzip, run, web_page};
 
 /// What a reading of an input brings.
 #[derive(Debug, Default)]

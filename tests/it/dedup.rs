@@ -200,13 +200,9 @@ fn what_survives_is_copied_byte_for_byte_from_every_packing() -> TestResult {
         assert!(!folder.path(&format!("clean.{name}.dedup")).exists());
     }
     // Another name decides on another packing.
-    run!(
-        "dedup",
-        folder.path("plain.jsonl"),
-        "-o",
-        folder.path("other.bz2")
-    )
-    .refused("ends in .gz or .zst");
+    folder
+        .run("dedup plain.jsonl -o other.bz2")?
+        .refused("ends in .gz or .zst");
     let (input, output) = (folder.path("plain.jsonl"), folder.path("other.gz"));
     done!("dedup", &input, "-o", &output, "--max-record 20k");
     assert!(gunzip(&output)? == expected.as_bytes());
@@ -915,15 +911,10 @@ fn a_run_all_of_whose_inputs_fail_within_is_an_error_and_leaves_nothing() -> Tes
     }
     run!("dedup", &input, "--output", &output).refused("a.jsonl.gz");
     // With one that can be read, it is told of and left out. When it is whole, it is read.
-    let good = folder.file("c.jsonl", lines.concat())?;
-    run!(
-        "dedup",
-        &input,
-        &good,
-        "--output",
-        folder.path("good.jsonl")
-    )
-    .expect(2);
+    folder.file("c.jsonl", lines.concat())?;
+    folder
+        .run("dedup a.jsonl.gz c.jsonl --output good.jsonl")?
+        .expect(2);
     assert!(folder.path("good.jsonl").exists());
     fs::write(&input, &whole)?;
     done!("dedup", &input, "--output", &output);
@@ -1478,14 +1469,9 @@ fn records_that_cannot_be_judged_are_said_to_be_kept_or_are_dropped() -> TestRes
         .prints("3 kept unjudged");
     let dropped = folder.path("dropped.jsonl");
     let removed = folder.path("removed.jsonl");
-    let ran = done!(
-        "dedup",
-        &path,
-        "-o",
-        &dropped,
-        "--drop-unjudged --removed",
-        &removed
-    );
+    let ran = folder
+        .run("dedup in.jsonl -o dropped.jsonl --drop-unjudged --removed removed.jsonl")?
+        .expect(0);
     let out = &ran.out;
     assert!(
         out.starts_with("7 records: 3 kept, 1 removed") && out.contains("3 dropped unjudged"),
@@ -1496,14 +1482,10 @@ fn records_that_cannot_be_judged_are_said_to_be_kept_or_are_dropped() -> TestRes
         [good(1), good(2), good(4)].concat()
     );
     assert_eq!(fs::read_to_string(&removed)?.lines().count(), 1);
-    let json = done!(
-        "dedup",
-        &path,
-        "-o",
-        folder.path("j.jsonl"),
-        "--drop-unjudged --json"
-    )
-    .last()?;
+    let json = folder
+        .run("dedup in.jsonl -o j.jsonl --drop-unjudged --json")?
+        .expect(0)
+        .last()?;
     let names = [
         "records",
         "kept",
@@ -1516,18 +1498,11 @@ fn records_that_cannot_be_judged_are_said_to_be_kept_or_are_dropped() -> TestRes
     // What was rejected in an input that is left out is not counted either.
     let (more, _) = odd_lines(500, &mut Random::new(4))?;
     let whole = gzip([bad.concat(), more.concat()].concat().as_bytes())?;
-    let cut = folder.file("cut.jsonl.gz", &whole[..whole.len() / 2])?;
-    let beside = folder.path("beside.jsonl");
-    let json = run!(
-        "dedup",
-        &path,
-        &cut,
-        "-o",
-        &beside,
-        "--drop-unjudged --json"
-    )
-    .expect(2)
-    .last()?;
+    folder.file("cut.jsonl.gz", &whole[..whole.len() / 2])?;
+    let json = folder
+        .run("dedup in.jsonl cut.jsonl.gz -o beside.jsonl --drop-unjudged --json")?
+        .expect(2)
+        .last()?;
     let counts = names.map(|name| json[name].as_u64());
     assert_eq!(counts, [7, 3, 3, 0, 3].map(Some), "{json}");
     assert_eq!(json["failed_inputs"], 1, "{json}");

@@ -137,11 +137,7 @@ fn a_second_signal_ends_the_program_at_once() -> TestResult {
 fn what_only_reads_ends_at_once() -> TestResult {
     let folder = Folder::new()?;
     insert_all(&folder.database("d.simdb")?, [document("a", 0)])?;
-    let mut query = program!(
-        "query",
-        folder.path("d.simdb"),
-        "--input - --input-format fingerprints"
-    );
+    let mut query = folder.command("query d.simdb --input - --input-format fingerprints");
     let mut child = query.stdin(Stdio::piped()).spawn()?;
     let stdin = child.stdin.take();
     std::thread::sleep(Duration::from_millis(200));

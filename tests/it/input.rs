@@ -86,18 +86,13 @@ fn halves_of_surrogate_pairs_are_told_and_whole_pairs_are_read() -> TestResult {
             TEXT.replace(' ', r"\u0000")
         ),
     ];
-    let input = folder.file("in.jsonl", lines.join("\n"))?;
+    folder.file("in.jsonl", lines.join("\n"))?;
     let bytes = |half: &[u8]| [TEXT.as_bytes(), half, b"\n"].concat();
-    let first = folder.file("first.txt", bytes(b"\xed\xa0\xbc"))?;
-    let second = folder.file("second.html", bytes(b"\xed\xbe\x89"))?;
-    let ran = done!(
-        "ingest",
-        folder.path("d.simdb"),
-        &input,
-        &first,
-        &second,
-        "--json"
-    );
+    folder.file("first.txt", bytes(b"\xed\xa0\xbc"))?;
+    folder.file("second.html", bytes(b"\xed\xbe\x89"))?;
+    let ran = folder
+        .run("ingest d.simdb in.jsonl first.txt second.html --json")?
+        .expect(0);
     let half = "not a JSON record: an escape is half of a surrogate pair, which is no character";
     for (place, reason) in [
         ("line 2: ", half),
@@ -589,14 +584,9 @@ fn rejected_records_do_not_go_into_the_database_or_an_input() -> TestResult {
         "a.jsonl",
         "{\"key\":\"a\",\"fingerprint\":\"0000000000000007\"}\nbad\n",
     )?;
-    run!(
-        "ingest",
-        folder.path("new.simdb"),
-        &input,
-        "--rejected",
-        folder.path("new.simdb")
-    )
-    .refused("into the database");
+    folder
+        .run("ingest new.simdb a.jsonl --rejected new.simdb")?
+        .refused("into the database");
     assert!(!folder.path("new.simdb").exists());
     done!("ingest", &path, &input, "--rejected", folder.path("r.txt"));
     let before = fs::read(&path)?;
@@ -612,14 +602,9 @@ fn rejected_records_do_not_go_into_the_database_or_an_input() -> TestResult {
     )
     .refused("one of the inputs");
     fs::hard_link(&input, folder.path("b.jsonl"))?;
-    run!(
-        "ingest",
-        &path,
-        &input,
-        "--rejected",
-        folder.path("b.jsonl")
-    )
-    .refused("one of the inputs");
+    folder
+        .run("ingest d.simdb a.jsonl --rejected b.jsonl")?
+        .refused("one of the inputs");
     assert_eq!(fs::read_to_string(&input)?.lines().count(), 2);
     done!("check", &path);
     // Nor into another file that is no list of them.
@@ -640,14 +625,9 @@ fn rejected_records_do_not_go_into_the_database_or_an_input() -> TestResult {
     {
         let link = folder.path("link");
         std::os::unix::fs::symlink("later.simdb", &link)?;
-        run!(
-            "ingest",
-            folder.path("later.simdb"),
-            &input,
-            "--rejected",
-            &link
-        )
-        .refused("where nothing is");
+        folder
+            .run("ingest later.simdb a.jsonl --rejected link")?
+            .refused("where nothing is");
         assert!(!folder.path("later.simdb").exists());
     }
     let texts = folder.file("t.jsonl", "{\"key\":\"a\",\"text\":\"one\"}\n")?;
@@ -728,19 +708,13 @@ fn a_file_of_many_short_lines_is_told_unless_somebody_says_what_it_is() -> TestR
     let list = folder.file("list.txt", &lines)?;
     let says = "is read as one document of 5000 short lines; `--input-format lines`";
     done!("ingest", folder.path("a.simdb"), &list).says(says);
-    done!(
-        "ingest",
-        folder.path("b.simdb"),
-        &list,
-        "--input-format text"
-    )
-    .says_no("short lines");
-    let read = done!(
-        "ingest",
-        folder.path("c.simdb"),
-        &list,
-        "--input-format lines --json"
-    );
+    folder
+        .run("ingest b.simdb list.txt --input-format text")?
+        .expect(0)
+        .says_no("short lines");
+    let read = folder
+        .run("ingest c.simdb list.txt --input-format lines --json")?
+        .expect(0);
     assert_eq!(read.last()?["documents"], 5_000);
     let paragraphs = folder.file("novel.txt", lines.replace('\n', "\n\n"))?;
     done!("ingest", folder.path("d.simdb"), &paragraphs).says_no("short lines");

@@ -388,14 +388,9 @@ fn the_program_lists_the_nearest_and_refuses_a_limit_beside_them() -> TestResult
     );
     none.expect(1).says("no match in scope x");
     done!("explain", &path, "--fingerprint", zero, "--nearest 2").prints("max distance 16");
-    let input = folder.file("asked.tsv", "q1\t00000000000000ff\nq2\tffffffffffffffff\n")?;
-    let ran = run!(
-        "query",
-        &path,
-        "--input",
-        &input,
-        "--input-format fingerprints --nearest 1"
-    );
+    folder.file("asked.tsv", "q1\t00000000000000ff\nq2\tffffffffffffffff\n")?;
+    let ran =
+        folder.run("query d.simdb --input asked.tsv --input-format fingerprints --nearest 1")?;
     assert_eq!(
         ran.expect(0).out,
         "q1 is near a (distance 0)\nq2 is near c (distance 0)\n"

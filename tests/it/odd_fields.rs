@@ -331,13 +331,9 @@ fn fields_of_others_do_not_keep_a_corpus_from_being_cleaned() -> TestResult {
     let counts = ["records", "removed", "rejected"].map(|field| totals[field].as_u64());
     assert_eq!(counts, [22, 11, 0].map(Some), "{totals}");
     // Where ranks decide because the caller says so, one that cannot be compared is told.
-    let ran = done!(
-        "dedup",
-        &input,
-        "-o",
-        folder.path("ranked.jsonl"),
-        "--survivor rank --json"
-    );
+    let ran = folder
+        .run("dedup in.jsonl -o ranked.jsonl --survivor rank --json")?
+        .expect(0);
     assert_eq!(ran.last()?["rejected"], 2, "{}", ran.err);
     ran.says("field `rank`: a whole number or a list of them is wanted; if it means something else, `--ignore-field rank`");
     Ok(())
@@ -363,12 +359,7 @@ fn a_field_that_means_something_else_can_be_ignored_wherever_records_are_read() 
     // Without one of the options the record is rejected, and the message names the option.
     for left_out in names {
         let others: Vec<&str> = names.into_iter().filter(|name| *name != left_out).collect();
-        let mut command = program!(
-            "ingest",
-            &database,
-            &input,
-            "--scheme minwise-1 --sketch 16"
-        );
+        let mut command = folder.command("ingest d.simdb in.jsonl --scheme minwise-1 --sketch 16");
         others
             .iter()
             .for_each(|name| _ = command.args(["--ignore-field", name]));
@@ -391,24 +382,17 @@ fn a_field_that_means_something_else_can_be_ignored_wherever_records_are_read() 
         .for_each(|name| _ = command.args(["--ignore-field", name]));
     run_with_input(&mut command, b"")?.expect(0);
     // A field that is named as the text is read all the same.
-    let named = folder.path("named.simdb");
-    let text = folder.file(
+    folder.file(
         "payload.jsonl",
         format!("{{\"id\":1,\"payload\":\"{TEXT}\"}}\n"),
     )?;
-    done!(
-        "ingest",
-        &named,
-        &text,
-        "--text-field payload --ignore-field payload"
-    );
-    done!(
-        "dedup",
-        &text,
-        "--text-field payload -o",
-        folder.path("out.jsonl")
-    )
-    .begins("1 record: 1 kept, 0 removed, ");
+    folder
+        .run("ingest named.simdb payload.jsonl --text-field payload --ignore-field payload")?
+        .expect(0);
+    folder
+        .run("dedup payload.jsonl --text-field payload -o out.jsonl")?
+        .expect(0)
+        .begins("1 record: 1 kept, 0 removed, ");
     Ok(())
 }
 
@@ -587,12 +571,9 @@ fn a_field_within_others_is_named_by_a_pointer() -> TestResult {
         .expect(2);
     }
     // One part is the field itself.
-    done!(
-        "ingest",
-        folder.path("one.simdb"),
-        &input,
-        "--key-by-place --text-field /text"
-    );
+    folder
+        .run("ingest one.simdb in.jsonl --key-by-place --text-field /text")?
+        .expect(0);
     Ok(())
 }
 

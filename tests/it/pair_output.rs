@@ -505,14 +505,10 @@ fn the_longest_key_of_an_input_is_in_its_pair() -> TestResult {
         .iter()
         .map(|key| format!("{key}\t{:016x}\n", 7))
         .collect();
-    let input = folder.file("in.tsv", lines)?;
-    let ran = done!(
-        "pairs",
-        folder.path("d.simdb"),
-        "--with",
-        &input,
-        "--input-format fingerprints"
-    );
+    folder.file("in.tsv", lines)?;
+    let ran = folder
+        .run("pairs d.simdb --with in.tsv --input-format fingerprints")?
+        .expect(0);
     let mut found: Vec<&str> = ran
         .out
         .lines()

@@ -661,32 +661,21 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
     run!("pairs", folder.path("none.simdb")).refused("no such");
     // With another database, and with an input.
     let other = folder.file("other.tsv", "x\t0000000000000005\ny\t00ff00000000ff00\n")?;
-    let ran = done!(
-        "pairs",
-        &path,
-        "--with",
-        &other,
-        "--input-format fingerprints --max-distance 1"
-    )
-    .says("3 pairs");
+    let ran = folder
+        .run("pairs d.simdb --with other.tsv --input-format fingerprints --max-distance 1")?
+        .expect(0)
+        .says("3 pairs");
     let lines: BTreeSet<&str> = ran.out.lines().collect();
     assert_eq!(
         lines,
         ["1\tc\tx\t-", "1\ta\tx\t-", "1\tesc\\u{1b}\tx\t-"].into()
     );
-    done!(
-        "ingest",
-        folder.path("o.simdb"),
-        &other,
-        "--input-format fingerprints"
-    );
-    let same = done!(
-        "pairs",
-        &path,
-        "--with",
-        folder.path("o.simdb"),
-        "--max-distance 1"
-    );
+    folder
+        .run("ingest o.simdb other.tsv --input-format fingerprints")?
+        .expect(0);
+    let same = folder
+        .run("pairs d.simdb --with o.simdb --max-distance 1")?
+        .expect(0);
     assert_eq!(same.out.lines().collect::<BTreeSet<_>>(), lines);
     // A directory is an input too.
     std::fs::create_dir(folder.path("others"))?;

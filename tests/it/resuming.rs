@@ -17,7 +17,7 @@ use simdb::{Database, OpenOptions, Policy};
 use crate::support::random::Random;
 use crate::support::{
     Folder, Ran, TestResult, append, assert_sound, done, external, gzip, program, run,
-    run_with_input, spread,
+    run_with_input, spread, web_page,
 };
 
 /// JSON records with fingerprints of which many are near each other, some bad ones between them. With ranks, some

@@ -342,18 +342,12 @@ fn the_program_shows_similarity_and_takes_a_least_one() -> TestResult {
             .as_u64()
             .is_some_and(|shingles| shingles > 100)
     );
-    run!(
-        "query",
-        &database,
-        "--key pg17-view-pg-locks --min-similarity 1.5"
-    )
-    .refused("0 to 1");
-    run!(
-        "query",
-        &database,
-        "--fingerprint 0000000000000000 --min-similarity 0.5"
-    )
-    .refused("no sketch is given");
+    folder
+        .run("query pg.simdb --key pg17-view-pg-locks --min-similarity 1.5")?
+        .refused("0 to 1");
+    folder
+        .run("query pg.simdb --fingerprint 0000000000000000 --min-similarity 0.5")?
+        .refused("no sketch is given");
     Ok(())
 }
 

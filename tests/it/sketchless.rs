@@ -120,22 +120,15 @@ fn the_program_names_the_record_that_lacks_its_sketch() -> TestResult {
         .says("--sketch 0");
     done!("get", &database, "whole");
     run!("get", &database, "bare").expect(1);
-    done!(
-        "ingest",
-        folder.path("n.simdb"),
-        &records,
-        "--scheme minwise-1 --sketch 0"
-    );
+    folder
+        .run("ingest n.simdb in.jsonl --scheme minwise-1 --sketch 0")?
+        .expect(0);
     done!("get", folder.path("n.simdb"), "bare");
     // A question may be a fingerprint alone, also in an input.
     done!("query", &database, "--fingerprint 00000000000000ff");
-    done!(
-        "query",
-        &database,
-        "--input",
-        &records,
-        "--scheme minwise-1"
-    );
+    folder
+        .run("query d.simdb --input in.jsonl --scheme minwise-1")?
+        .expect(0);
 
     let header = done!("dump", &database).out;
     let header = header.lines().next().ok_or("a header")?.to_owned();

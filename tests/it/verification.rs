@@ -475,15 +475,11 @@ fn sentences_are_compared_by_their_own_texts() -> TestResult {
         "a\tThe river rose above its banks on Sunday. Nobody was hurt in the town.\n\
          b\tSchools stay closed until Friday. The river rose above its banks on Sunday!\n",
     )?;
-    let none = folder.file("none.tsv", "")?;
-    done!(
-        "ingest",
-        &path,
-        &input,
-        "--unit sentence --verify words --texts",
-        &none
-    )
-    .begins("b#2 is near a#1 (distance 0, similarity 1.00, words 1.00)\n");
+    folder.file("none.tsv", "")?;
+    folder
+        .run("ingest d.simdb in.tsv --unit sentence --verify words --texts none.tsv")?
+        .expect(0)
+        .begins("b#2 is near a#1 (distance 0, similarity 1.00, words 1.00)\n");
     let asked = "Who knew? Schools stay closed until Friday.";
     let ran = run!(
         "query",
@@ -497,13 +493,9 @@ fn sentences_are_compared_by_their_own_texts() -> TestResult {
         ran.expect(0).out,
         "#2 is near b#1 (distance 0, similarity 1.00, words 1.00)\n"
     );
-    run!(
-        "ingest",
-        &path,
-        &input,
-        "--unit sentence --verify words --texts payload"
-    )
-    .refused("the payload of a unit");
+    folder
+        .run("ingest d.simdb in.tsv --unit sentence --verify words --texts payload")?
+        .refused("the payload of a unit");
     Ok(())
 }
 
@@ -527,24 +519,15 @@ fn what_cannot_be_compared_is_refused() -> TestResult {
     ask(["--verify", "words", "--limit", "3"])?.refused("--texts");
     ask(["--texts", "payload", "--limit", "3"])?.refused("--verify");
     ask(["--min-verified", "0.5", "--limit", "3"])?.refused("--verify");
-    run!(
-        "query",
-        &path,
-        "--text a --verify words --texts",
-        folder.path("absent")
-    )
-    .refused("no such file");
+    folder
+        .run("query d.simdb --text a --verify words --texts absent")?
+        .refused("no such file");
     // Nothing is created before it is known that the texts are there.
     let new = folder.path("new.simdb");
-    let pages = folder.file("pages.tsv", "a\ttext\n")?;
-    run!(
-        "ingest",
-        &new,
-        &pages,
-        "--verify words --texts",
-        folder.path("absent")
-    )
-    .refused("no such file");
+    folder.file("pages.tsv", "a\ttext\n")?;
+    folder
+        .run("ingest new.simdb pages.tsv --verify words --texts absent")?
+        .refused("no such file");
     run!("ingest", &new, "- --verify words --texts -").refused("not both");
     assert!(!std::fs::exists(&new)?);
     Ok(())
