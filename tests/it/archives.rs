@@ -220,12 +220,10 @@ fn pages_are_taken_and_other_records_are_passed_over() -> TestResult {
             found.iter().all(|it| it.1 == found[0].1),
             "{name}: all have the same words"
         );
-        let page = done!(
-            "get",
-            folder.path(&format!("{name}.simdb")),
-            "http://a/1 --json"
-        )
-        .object()?;
+        let page = folder
+            .run(&format!("get {name}.simdb http://a/1 --json"))?
+            .expect(0)
+            .object()?;
         assert_eq!(page["seen"], 1_395_749_545, "2014-03-25T12:12:25Z");
     }
     Ok(())

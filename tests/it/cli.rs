@@ -181,13 +181,13 @@ fn query_can_be_limited_to_scopes_and_times() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
     let ask = |arguments: &[&str]| -> TestResult<String> {
-        let mut command = program!(
+        Ok(run!(
             "query",
             &database,
             "--fingerprint 0000000000000000",
             ..arguments
-        );
-        Ok(run_with_input(&mut command, b"")?.out)
+        )
+        .out)
     };
     assert_eq!(ask(&["--scope", "zh"])?, "2\t-\tc\n");
     assert_eq!(

@@ -83,12 +83,9 @@ fn the_program_refuses_what_the_database_has_otherwise() -> TestResult {
     run!("ingest", &path, &input, "--scheme simhash-1").refused("scheme minwise-1, not simhash-1");
     done!("ingest", &path, &input, "--scheme minwise-1 --sketch 16");
     // These are of the question, and are heeded.
-    done!(
-        "ingest",
-        &path,
-        &input,
-        "--max-distance 3 --min-similarity 0.5 --again"
-    );
+    folder
+        .run("ingest d.simdb in.tsv --max-distance 3 --min-similarity 0.5 --again")?
+        .expect(0);
 
     let clean = |more: [&str; 2]| -> TestResult<_> {
         Ok(run!(

@@ -20,17 +20,15 @@ fn every_count_and_every_pair_of_the_real_fingerprints_is_found() -> TestResult 
     for (i, bits) in stored.iter().enumerate() {
         writeln!(lines, "{i}\t{bits:016x}")?;
     }
-    let input = folder.file("fp.tsv", lines)?;
+    folder.file("fp.tsv", lines)?;
 
     // Ingestion links each document to all near ones before it. Together these are all pairs.
     let limit = "100000";
-    let ran = done!(
-        "ingest",
-        &database,
-        &input,
-        "--input-format fingerprints --json --limit",
-        limit
-    );
+    let ran = folder
+        .run(&format!(
+            "ingest d.simdb fp.tsv --input-format fingerprints --json --limit {limit}"
+        ))?
+        .expect(0);
     let mut pairs = BTreeSet::new();
     for line in ran.json()? {
         let Some(key) = line["key"].as_str() else {

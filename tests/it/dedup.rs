@@ -680,16 +680,17 @@ fn a_corpus_is_cleaned_against_those_before_it() -> TestResult {
             &known
         )
         .refused("all of its records would be removed");
+        let again = folder.path(&format!("again-{index}"));
         done!(
             "dedup",
             &input,
             "-o",
-            folder.path(&format!("again-{index}")),
+            &again,
             "--database",
             &known,
             "--again"
         );
-        assert_eq!(fs::read(folder.path(&format!("again-{index}")))?, b"");
+        assert_eq!(fs::read(again)?, b"");
         assert!(!folder.path("again.jsonl.dedup").exists());
     }
     // As if all had been cleaned at once: the first of near records survives.
@@ -1096,36 +1097,16 @@ fn results_have_to_be_where_they_are_no_inputs_and_can_be_written() -> TestResul
     for inside in ["in/clean", "in/deep/clean", "in/deep/../clean"] {
         run!("dedup", &input, "-o", folder.path(inside)).refused("which is an input");
     }
-    run!(
-        "dedup",
-        &input,
-        "-o",
-        &output,
-        "--removed",
-        folder.path("in/r")
-    )
-    .refused("which is an input");
-    run!(
-        "dedup",
-        &input,
-        "-o",
-        &output,
-        "--removed",
-        folder.path("no/r")
-    )
-    .refused("no/r");
+    folder
+        .run("dedup in -o out --removed in/r")?
+        .refused("which is an input");
+    folder
+        .run("dedup in -o out --removed no/r")?
+        .refused("no/r");
     let same = folder.path("r");
-    run!(
-        "dedup",
-        &input,
-        "-o",
-        &output,
-        "--removed",
-        &same,
-        "--report",
-        &same
-    )
-    .refused("two results cannot have the same name");
+    folder
+        .run("dedup in -o out --removed r --report r")?
+        .refused("two results cannot have the same name");
     // Each was made, and then it was said that it exists already.
     for result in ["--removed", "--report"] {
         run!(
@@ -1145,14 +1126,9 @@ fn results_have_to_be_where_they_are_no_inputs_and_can_be_written() -> TestResul
         .run("dedup in -o .")?
         .refused("a new name is wanted here");
     run!("dedup", &input, "-o", folder.path("in/..")).refused("a new name is wanted here");
-    run!(
-        "dedup",
-        &input,
-        "-o",
-        &output,
-        "--sketch 0 --min-similarity 0.8"
-    )
-    .refused("no sketches are to be made");
+    folder
+        .run("dedup in -o out --sketch 0 --min-similarity 0.8")?
+        .refused("no sketches are to be made");
     for rejected in ["in/a.txt", "in/rejected"] {
         let refused = run!(
             "dedup",
@@ -1418,25 +1394,13 @@ fn a_time_that_nothing_depends_on_keeps_no_record_from_being_cleaned() -> TestRe
     let text = "The harbour council met on Tuesday to decide how the old fish market should be rebuilt after the storm.";
     let times = ["1700000000000", "\"2024-01-31 10:00:00\"", "\"\"", "{}"];
     let line = |time: &str| format!("{{\"time\":{time},\"text\":\"{text}\"}}\n");
-    let input = folder.file("in.jsonl", times.map(line).concat())?;
-    let clean = |output: &str, more: &[&str]| {
-        let mut command = program!("dedup", &input, "-o", folder.path(output), ..more, "--json");
-        run_with_input(&mut command, b"")
-    };
-    let report = folder.path("report.html");
-    let totals = clean("a", &["--report", &report.to_string_lossy()])?
-        .expect(0)
-        .last()?;
+    folder.file("in.jsonl", times.map(line).concat())?;
+    let clean = |more: &str| folder.run(&format!("dedup in.jsonl --json {more}"));
+    let totals = clean("-o a --report report.html")?.expect(0).last()?;
     assert_eq!(figures(&totals, ["kept", "removed", "rejected"]), [1, 3, 0]);
     // Where they count, each is rejected by name.
-    let known = folder.path("d.simdb");
-    for (output, more) in [
-        ("b", ["--survivor", "earliest"]),
-        ("c", ["--database", &known.to_string_lossy()]),
-    ] {
-        clean(output, &more)?
-            .refused("milliseconds")
-            .says("field `time`");
+    for more in ["-o b --survivor earliest", "-o c --database d.simdb"] {
+        clean(more)?.refused("milliseconds").says("field `time`");
     }
     Ok(())
 }
@@ -1536,16 +1500,13 @@ fn removed_files_whose_names_are_not_utf8_are_told_apart() -> TestResult {
         fs::write(inputs.join(OsStr::from_bytes(name)), text)?;
     }
     let (removed, report) = (folder.path("removed.jsonl"), folder.path("report.html"));
-    done!(
-        "dedup",
-        &inputs,
-        "-o",
-        folder.path("out"),
-        "--removed",
-        &removed,
-        "--report",
-        &report
-    );
+    let results = [
+        "--removed".as_ref(),
+        removed.as_os_str(),
+        "--report".as_ref(),
+        report.as_os_str(),
+    ];
+    done!("dedup", &inputs, "-o", folder.path("out"), ..results);
     let mut names = Vec::new();
     for line in fs::read_to_string(&removed)?.lines() {
         let object: Value = serde_json::from_str(line)?;

@@ -7,7 +7,7 @@ use simdb::{Database, Document, Error, OpenOptions};
 
 use crate::support::{
     Folder, TestResult, assert_error, assert_sound, document, external, go_on, going_on,
-    insert_all, run, spread, tiny,
+    insert_all, run, spread, stored, tiny,
 };
 
 fn documents(numbers: std::ops::Range<u64>) -> impl Iterator<Item = simdb::Result<Document>> {
@@ -20,10 +20,6 @@ fn insert_much(database: &Database, numbers: std::ops::Range<u64>) -> simdb::Res
         database,
         documents(numbers).collect::<simdb::Result<Vec<_>>>()?,
     )
-}
-
-fn stored(database: &Database) -> simdb::Result<u64> {
-    Ok(database.snapshot()?.stats()?.documents)
 }
 
 /// Waiting documents went to a file in the directory of the path that was given. If that was a link, it was

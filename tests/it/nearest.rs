@@ -7,7 +7,7 @@ use simdb::{Database, Document, Fingerprint, Matches, Near, Order, Query, Sketch
 use crate::support::random::Random;
 use crate::support::{
     Folder, TestResult, assert_error, assert_sound, document, done, external, insert_all, jaccard,
-    listed, query_of, run, spread,
+    listed, query_of, spread,
 };
 
 /// Plans of several families.
@@ -362,30 +362,20 @@ fn the_program_lists_the_nearest_and_refuses_a_limit_beside_them() -> TestResult
         ),
         (Some(3), Some(64))
     );
-    run!(
-        "query",
-        &path,
-        "--fingerprint",
-        zero,
-        "--nearest 2 --limit 3"
-    )
-    .refused("--limit");
-    run!(
-        "query",
-        &path,
-        "--fingerprint",
-        zero,
-        "--nearest 2 --max-distance 7"
-    )
-    .expect(1)
-    .says("no match within distance 7");
-    let none = run!(
-        "query",
-        &path,
-        "--fingerprint",
-        zero,
-        "--nearest 2 --scope x"
-    );
+    folder
+        .run(&format!(
+            "query d.simdb --fingerprint {zero} --nearest 2 --limit 3"
+        ))?
+        .refused("--limit");
+    folder
+        .run(&format!(
+            "query d.simdb --fingerprint {zero} --nearest 2 --max-distance 7"
+        ))?
+        .expect(1)
+        .says("no match within distance 7");
+    let none = folder.run(&format!(
+        "query d.simdb --fingerprint {zero} --nearest 2 --scope x"
+    ))?;
     none.expect(1).says("no match in scope x");
     done!("explain", &path, "--fingerprint", zero, "--nearest 2").prints("max distance 16");
     folder.file("asked.tsv", "q1\t00000000000000ff\nq2\tffffffffffffffff\n")?;

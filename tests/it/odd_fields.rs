@@ -281,15 +281,11 @@ fn a_question_with_a_wrong_sketch_is_rejected_and_the_others_are_answered() -> T
         ran.says("asked.jsonl, line 9: a similarity is asked for, but no sketch is given");
     }
     for given in ["nan", "NaN", "inf", "1.1", "-0.1", "", "half"] {
-        run!(
-            "query",
-            &database,
-            "--input",
-            &input,
-            "--min-similarity",
-            given
-        )
-        .refused("from 0 to 1");
+        folder
+            .run(&format!(
+                "query d.simdb --input asked.jsonl --min-similarity {given}"
+            ))?
+            .refused("from 0 to 1");
     }
     // A database without sketches can answer none of them.
     let plain = folder.path("plain.simdb");
@@ -343,7 +339,7 @@ fn fields_of_others_do_not_keep_a_corpus_from_being_cleaned() -> TestResult {
 fn a_field_that_means_something_else_can_be_ignored_wherever_records_are_read() -> TestResult {
     let folder = Folder::new()?;
     let fields = r#""time":"","rank":0.5,"scope":[],"payload":7,"features":"red","fingerprint":"00000000000000ff","html":5"#;
-    let input = folder.file(
+    folder.file(
         "in.jsonl",
         format!("{{\"id\":1,{fields},\"text\":\"{TEXT}\"}}\n"),
     )?;
@@ -355,15 +351,15 @@ fn a_field_that_means_something_else_can_be_ignored_wherever_records_are_read() 
         "features",
         "fingerprint",
     ];
-    let database = folder.path("d.simdb");
+    let ignoring = |words: &str, names: &[&str]| {
+        let options = names.iter().map(|name| format!(" --ignore-field {name}"));
+        folder.run(&format!("{words}{}", options.collect::<String>()))
+    };
+    let ingest = "ingest d.simdb in.jsonl --scheme minwise-1";
     // Without one of the options the record is rejected, and the message names the option.
     for left_out in names {
         let others: Vec<&str> = names.into_iter().filter(|name| *name != left_out).collect();
-        let mut command = folder.command("ingest d.simdb in.jsonl --scheme minwise-1 --sketch 16");
-        others
-            .iter()
-            .for_each(|name| _ = command.args(["--ignore-field", name]));
-        let ran = run_with_input(&mut command, b"")?;
+        let ran = ignoring(&format!("{ingest} --sketch 16"), &others)?;
         if left_out == "fingerprint" {
             // A fingerprint of the right form is taken for one of the scheme that was named.
             assert!(ran.err.contains("sketch"), "{}", ran.err);
@@ -371,16 +367,8 @@ fn a_field_that_means_something_else_can_be_ignored_wherever_records_are_read() 
             ran.refused(&format!("--ignore-field {left_out}"));
         }
     }
-    let mut command = program!("ingest", &database, &input, "--scheme minwise-1");
-    names
-        .iter()
-        .for_each(|name| _ = command.args(["--ignore-field", name]));
-    run_with_input(&mut command, b"")?.expect(0);
-    let mut command = program!("query", &database, "--input", &input);
-    ["features", "fingerprint"]
-        .iter()
-        .for_each(|name| _ = command.args(["--ignore-field", name]));
-    run_with_input(&mut command, b"")?.expect(0);
+    ignoring(ingest, &names)?.expect(0);
+    ignoring("query d.simdb --input in.jsonl", &names[4..])?.expect(0);
     // A field that is named as the text is read all the same.
     folder.file(
         "payload.jsonl",
@@ -502,12 +490,8 @@ fn records_can_be_named_by_their_places() -> TestResult {
         .says("`--key-by-place`");
     folder.file("t.tsv", format!("a\t{TEXT}\na\t{TEXT} again\n"))?;
     folder.file("whole.txt", TEXT)?;
-    let ingest = |inputs: &[&str]| {
-        let mut command = program!("ingest d.simdb --key-by-place --json");
-        command.current_dir(folder.path(""));
-        run_with_input(command.args(inputs), b"")
-    };
-    let ran = ingest(&["s0.jsonl", "s1.jsonl", "none.jsonl", "t.tsv", "whole.txt"])?.expect(0);
+    let ingest = |more: &str| folder.run(&format!("ingest d.simdb --key-by-place --json {more}"));
+    let ran = ingest("s0.jsonl s1.jsonl none.jsonl t.tsv whole.txt")?.expect(0);
     assert_eq!(ran.last()?["inserted"], 12, "{}", ran.out);
     for (key, is_there) in [
         ("s0.jsonl:1", true),
@@ -523,11 +507,11 @@ fn records_can_be_named_by_their_places() -> TestResult {
         run!("get", &database, key).expect(if is_there { 0 } else { 1 });
     }
     // The same records have the same names.
-    let again = ingest(&["s0.jsonl", "--again"])?.expect(0);
+    let again = ingest("s0.jsonl --again")?.expect(0);
     let totals = again.last()?;
     let counts = [&totals["inserted"], &totals["replaced"]];
     assert_eq!(counts, [&json!(0), &json!(4)], "{}", again.out);
-    ingest(&["s0.jsonl", "--key-field=id"])?.expect(2);
+    ingest("s0.jsonl --key-field=id")?.expect(2);
     Ok(())
 }
 
@@ -539,16 +523,12 @@ fn a_field_within_others_is_named_by_a_pointer() -> TestResult {
         "meta": {"url/a": "http://a/", "texts": ["none", {"body": TEXT}], "~": null},
         "text": "another text",
     });
-    let input = folder.file("in.jsonl", format!("{record}\n"))?;
+    folder.file("in.jsonl", format!("{record}\n"))?;
     let database = folder.path("d.simdb");
-    let pointers = [
-        "--key-field",
-        "/meta/url~1a",
-        "--text-field",
-        "/meta/texts/1/body",
-    ];
-    let mut command = program!("ingest", &database, &input, ..pointers);
-    run_with_input(&mut command, b"")?.expect(0);
+    let pointers = "--key-field /meta/url~1a --text-field /meta/texts/1/body";
+    folder
+        .run(&format!("ingest d.simdb in.jsonl {pointers}"))?
+        .expect(0);
     done!("get", &database, "http://a/");
     let found = done!("query", &database, "--text", TEXT);
     assert_eq!(found.out, "0\t1.00\thttp://a/\n");
@@ -561,14 +541,11 @@ fn a_field_within_others_is_named_by_a_pointer() -> TestResult {
         "/text/x",
         "/",
     ] {
-        run!(
-            "ingest",
-            folder.path("none.simdb"),
-            &input,
-            "--key-by-place --text-field",
-            absent
-        )
-        .expect(2);
+        folder
+            .run(&format!(
+                "ingest none.simdb in.jsonl --key-by-place --text-field {absent}"
+            ))?
+            .expect(2);
     }
     // One part is the field itself.
     folder
@@ -593,16 +570,15 @@ fn a_field_that_is_read_in_place_of_texts_is_told() -> TestResult {
         let output = folder.path(&format!("{field}.jsonl"));
         done!("dedup", &input, "-o", &output).says(&advice);
         for rest in [&["--ignore-field", field][..], &["--text-field", "text"]] {
-            let mut command = program!(
+            run!(
                 "dedup",
                 &input,
                 "-o",
                 folder.path(&format!("{field}{}.jsonl", rest[0])),
                 ..rest
-            );
-            run_with_input(&mut command, b"")?
-                .expect(0)
-                .says_no("no text is read");
+            )
+            .expect(0)
+            .says_no("no text is read");
         }
         let alone = json!({"id": 1, field: value});
         let alone = folder.file("alone.jsonl", format!("{alone}\n"))?;

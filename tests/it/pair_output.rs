@@ -237,12 +237,9 @@ fn a_parquet_file_has_the_pairs_and_the_groups() -> TestResult {
         &Database::open(&path, &simdb::OpenOptions::new())?,
         [document("x", u64::MAX), document("y", 1 << 63)],
     )?;
-    done!(
-        "pairs",
-        &path,
-        "--groups --format parquet --output",
-        &output
-    );
+    folder
+        .run("pairs d.simdb --groups --format parquet --output out.parquet")?
+        .expect(0);
     let mut found = BTreeSet::new();
     for batch in ParquetRecordBatchReaderBuilder::try_new(fs::File::open(&output)?)?.build()? {
         let batch = batch?;

@@ -6,8 +6,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, assert_error, assert_sound, bundled, document, done, external, insert_all,
-    query_of, run,
+    Folder, TestResult, assert_error, assert_sound, bundled, document, done, external, figures,
+    insert_all, query_of, run,
 };
 
 /// A document whose sketch differs in `differing` of 128 samples from that with 0.
@@ -288,60 +288,32 @@ fn the_program_shows_similarity_and_takes_a_least_one() -> TestResult {
         (&stats["sketch_bytes"], &stats["min_similarity"]),
         (&32.into(), &0.6.into())
     );
-    let ask = |arguments: &[&str]| -> TestResult<serde_json::Value> {
-        let mut command = crate::support::simdb();
-        command
-            .args(["query", "--key", "pg17-view-pg-locks", "--json"])
-            .arg(&database)
-            .args(arguments);
-        crate::support::run_with_input(&mut command, b"")?.object()
+    let ask = |more: &str| -> TestResult<serde_json::Value> {
+        let more = more.split_whitespace();
+        run!("query --key pg17-view-pg-locks --json", &database, ..more).object()
     };
-    let answer = ask(&[])?;
+    let answer = ask("")?;
     let pages: Vec<_> = answer["matches"].as_array().into_iter().flatten().collect();
-    assert_eq!(
-        (
-            pages.len(),
-            &pages[0]["similarity"],
-            &pages[0]["containment"]
-        ),
-        (3, &1.0.into(), &1.0.into())
-    );
+    assert_eq!(pages.len(), 3);
+    let values = ["similarity", "containment"].map(|it| &pages[0][it]);
+    assert_eq!(values, [1.0, 1.0]);
+    let similarity = pages[1]["similarity"].as_f64();
     assert!(
-        pages[1]["similarity"]
-            .as_f64()
-            .is_some_and(|it| (0.7..0.95).contains(&it)),
-        "{}",
-        pages[1]
+        similarity.is_some_and(|it| (0.7..0.95).contains(&it)),
+        "{answer}"
     );
     assert!(
         pages[1].get("sketch").is_none(),
         "a list of matches does not need sketches"
     );
-    assert_eq!(ask(&["--min-similarity", "0.99"])?["total"], 1);
-    let sorted = ask(&[
-        "--order",
-        "similarity",
-        "--max-distance",
-        "20",
-        "--min-similarity",
-        "0",
-    ])?;
-    let similarities = sorted["matches"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|it| it["similarity"].as_f64());
-    assert!(
-        similarities.collect::<Vec<_>>().is_sorted_by(|a, b| a >= b),
-        "{sorted}"
-    );
+    assert_eq!(ask("--min-similarity 0.99")?["total"], 1);
+    let sorted = ask("--order similarity --max-distance 20 --min-similarity 0")?;
+    let matches = sorted["matches"].as_array().into_iter().flatten();
+    let similarities: Vec<_> = matches.map(|it| it["similarity"].as_f64()).collect();
+    assert!(similarities.is_sorted_by(|a, b| a >= b), "{sorted}");
     let document = done!("get", &database, "pg17-view-pg-locks --json").object()?;
     assert_eq!(document["sketch"].as_str().map(str::len), Some(64));
-    assert!(
-        document["shingles"]
-            .as_u64()
-            .is_some_and(|shingles| shingles > 100)
-    );
+    assert!(figures(&document, ["shingles"])[0] > 100);
     folder
         .run("query pg.simdb --key pg17-view-pg-locks --min-similarity 1.5")?
         .refused("0 to 1");

@@ -7,14 +7,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use simdb::{
-    Answers, Database, Document, Error, Fingerprint, Near, Policy, Ticket, TrySubmit, Verdict,
-    Writer, WriterOptions,
+    Answers, Database, Document, Error, Fingerprint, Near, OpenOptions, Policy, Ticket, TrySubmit,
+    Verdict, Writer, WriterOptions,
 };
 
 use crate::support::random::Random;
 use crate::support::{
-    Folder, LIMIT, TestResult, assert_error, assert_sound, document, in_one_of_five_tries,
-    insert_all, numbered, spread, wait_until, within,
+    Folder, LIMIT, TestResult, all_documents, assert_error, assert_sound, document,
+    in_one_of_five_tries, insert_all, numbered, spread, stored, wait_until, within,
 };
 
 /// So long that nobody sleeps it out.
@@ -41,10 +41,6 @@ fn in_threads<T: Send + 'static>(
             .map(|it| it.join().expect("no thread panics"))
             .collect()
     })
-}
-
-fn stored(database: &Database) -> simdb::Result<u64> {
-    Ok(database.snapshot()?.stats()?.documents)
 }
 
 /// What these tests are made of.
@@ -90,11 +86,8 @@ fn assert_explained(folder: &Folder, database: &Database, history: &[Done]) -> T
         match done {
             Done::Inserted(inserted) => {
                 let (document, policy, verdict) = &**inserted;
-                assert_eq!(
-                    txn.insert_if_new(document, policy)?,
-                    *verdict,
-                    "submission {index}"
-                );
+                let again = txn.insert_if_new(document, policy)?;
+                assert_eq!(again, *verdict, "submission {index}");
             }
             Done::Deleted(key, deleted) => {
                 assert_eq!(txn.delete(key)?, *deleted, "submission {index}");
@@ -102,11 +95,10 @@ fn assert_explained(folder: &Folder, database: &Database, history: &[Done]) -> T
         }
         txn.commit()?;
     }
-    let content = |database: &Database| {
-        let all: Result<Vec<_>, _> = database.snapshot()?.documents().collect();
-        let mut all = all?;
+    let content = |database: &Database| -> simdb::Result<Vec<Document>> {
+        let mut all = all_documents(database)?;
         all.sort_by(|a, b| a.key().cmp(b.key()));
-        Ok::<_, Error>(all)
+        Ok(all)
     };
     assert_eq!(content(database)?, content(&alone)?);
     Ok(assert_sound(database)?)
@@ -375,18 +367,9 @@ fn a_document_out_of_bounds_fails_alone() -> TestResult {
     writer.flush()?;
     let answers: Vec<_> = tickets.into_iter().map(Ticket::wait).collect();
     assert!(answers[0].is_ok() && answers[4].is_ok(), "{answers:?}");
-    assert!(
-        matches!(answers[1], Err(Error::ScopeLength { bytes: 256, .. })),
-        "{answers:?}"
-    );
-    assert!(
-        matches!(answers[2], Err(Error::MaxDistance { given: 65, .. })),
-        "{answers:?}"
-    );
-    assert!(
-        matches!(answers[3], Err(Error::KeyLength { bytes: 0, .. })),
-        "{answers:?}"
-    );
+    assert_error!(&answers[1] => Error::ScopeLength { bytes: 256, .. });
+    assert_error!(&answers[2] => Error::MaxDistance { given: 65, .. });
+    assert_error!(&answers[3] => Error::KeyLength { bytes: 0, .. });
     assert_eq!(stored(&database)?, 2);
     Ok(())
 }
@@ -490,7 +473,7 @@ fn dropping_the_last_handle_makes_everything_durable() -> TestResult {
     writer.insert_if_new(&numbered(102), &Policy::link())?;
     let ticket = writer.submit(numbered(103), &Policy::link())?;
     drop(writer);
-    let database = Database::open(folder.path("d.simdb"), &simdb::OpenOptions::new())?;
+    let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
     assert_eq!(stored(&database)?, 104);
     assert!(
         ticket.wait().is_ok(),
@@ -513,17 +496,10 @@ fn a_closed_writer_refuses_and_says_so() -> TestResult {
     assert_error!(second.try_submit(numbered(2), &Policy::link()) => Error::WriterClosed);
     assert_error!(second.submit_delete("1") => Error::WriterClosed);
     assert_error!(second.flush() => Error::WriterClosed);
-    let reading = Database::open(
-        folder.path("d.simdb"),
-        &simdb::OpenOptions::new().read_only(true),
-    );
-    assert_error!(&reading => Error::Busy { .. });
+    let reading = || Database::open(folder.path("d.simdb"), &OpenOptions::new().read_only(true));
+    assert_error!(reading() => Error::Busy { .. });
     drop((writer, second, database));
-    let reading = Database::open(
-        folder.path("d.simdb"),
-        &simdb::OpenOptions::new().read_only(true),
-    )?;
-    assert_error!(reading.writer(WriterOptions::new()) => Error::ReadOnly);
+    assert_error!(reading()?.writer(WriterOptions::new()) => Error::ReadOnly);
     Ok(())
 }
 

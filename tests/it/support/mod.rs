@@ -236,7 +236,10 @@ pub(crate) fn leave_log(database: Database) {
 
 /// The number of documents in a file.
 pub(crate) fn documents_of(path: impl AsRef<Path>) -> simdb::Result<u64> {
-    let database = Database::open(path, &OpenOptions::new())?;
+    stored(&Database::open(path, &OpenOptions::new())?)
+}
+
+pub(crate) fn stored(database: &Database) -> simdb::Result<u64> {
     Ok(database.snapshot()?.stats()?.documents)
 }
 
