@@ -1,6 +1,7 @@
 //! `simdb dedup --annotate`: every record stays and is told its group, and nothing else of it changes.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
@@ -15,7 +16,7 @@ use simdb::{Database, Error, OpenOptions};
 
 use crate::dedup::odd_lines;
 use crate::support::random::Random;
-use crate::support::{Folder, TestResult, assert_error, done, gunzip, gzip, program, run};
+use crate::support::{Folder, Ran, TestResult, assert_error, done, gunzip, gzip, program, run};
 
 /// What an annotation says, and the line without it.
 fn taken_apart(line: &str) -> Option<(String, Value)> {
@@ -38,28 +39,26 @@ fn every_record_stays_and_is_told_its_group() -> TestResult {
     let input = folder.file("in.jsonl", &text)?;
     let [plain, list, annotated, listed] =
         ["plain.jsonl", "list", "annotated.jsonl", "listed"].map(|name| folder.path(name));
-    let options = ["--max-record", "20k", "--json"];
+
     done!(
-        "dedup",
+        "dedup --max-record 20k",
         &input,
         "-o",
         &plain,
         "--removed",
-        &list,
-        options[0],
-        options[1]
+        &list
     );
-    let ran = done!(
-        "dedup",
-        &input,
-        "-o",
-        &annotated,
-        "--annotate --removed",
-        &listed,
-        options[0],
-        options[1],
-        options[2]
-    );
+    let annotate = |input: &Path, output: &Path, more: &[&OsStr]| -> TestResult<Ran> {
+        Ok(done!(
+            "dedup --max-record 20k --annotate",
+            input,
+            "-o",
+            output,
+            ..more
+        ))
+    };
+    let options = ["--json".as_ref(), "--removed".as_ref(), listed.as_os_str()];
+    let ran = annotate(&input, &annotated, &options)?;
     // The list is about the same records.
     assert_eq!(fs::read(&list)?, fs::read(&listed)?);
     let totals = ran.last()?;
@@ -140,30 +139,14 @@ fn every_record_stays_and_is_told_its_group() -> TestResult {
     // Whatever the packing, and however often.
     let packed = folder.file("in.jsonl.gz", gzip(text.as_bytes())?)?;
     let of_packed = folder.path("annotated.jsonl.gz");
-    done!(
-        "dedup",
-        &packed,
-        "-o",
-        &of_packed,
-        "--annotate",
-        options[0],
-        options[1]
-    );
+    annotate(&packed, &of_packed, &[])?;
     let unpacked = String::from_utf8(gunzip(&of_packed)?)?;
     let expected = output.concat().replace("in.jsonl:", "in.jsonl.gz:");
     assert!(unpacked == expected);
     // A line that is near to be too long may have become so.
     let again = folder.file("in.jsonl", output.concat())?;
     let twice = folder.path("twice.jsonl");
-    done!(
-        "dedup",
-        &again,
-        "-o",
-        &twice,
-        "--annotate",
-        options[0],
-        options[1]
-    );
+    annotate(&again, &twice, &[])?;
     assert!(fs::read_to_string(&twice)? == output.concat());
     Ok(())
 }

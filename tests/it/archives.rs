@@ -1054,15 +1054,7 @@ fn what_a_record_lacks_is_told_in_the_words_of_archives() -> TestResult {
     // The 84th day of the year is the 25th of March.
     done!("get", folder.path("in.warc.simdb"), "http://a/3").prints("1395749545");
 
-    let options = ["--ignore-field", "seen"];
-    let ran = run!(
-        "ingest",
-        folder.path("other.simdb"),
-        folder.path("in.warc"),
-        options[0],
-        options[1],
-        "--json"
-    );
+    let ran = folder.run("ingest other.simdb in.warc --ignore-field seen --json")?;
     assert_eq!(ran.expect(0).last()?["documents"], 2);
     Ok(())
 }

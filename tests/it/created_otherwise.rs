@@ -87,22 +87,14 @@ fn the_program_refuses_what_the_database_has_otherwise() -> TestResult {
         .run("ingest d.simdb in.tsv --max-distance 3 --min-similarity 0.5 --again")?
         .expect(0);
 
-    let clean = |more: [&str; 2]| -> TestResult<_> {
-        Ok(run!(
-            "dedup",
-            &input,
-            "-o",
-            folder.path("out.tsv"),
-            "--database",
-            &path,
-            "--again",
-            more[0],
-            more[1]
+    let clean = |more: &str| {
+        folder.run(&format!(
+            "dedup in.tsv -o out.tsv --database d.simdb --again {more}"
         ))
     };
-    clean(["--sketch", "32"])?.refused("sketch size 16, and 32 is asked for");
-    clean(["--scheme", "simhash-1"])?.refused("scheme minwise-1, not simhash-1");
-    clean(["--sketch", "16"])?.expect(0);
+    clean("--sketch 32")?.refused("sketch size 16, and 32 is asked for");
+    clean("--scheme simhash-1")?.refused("scheme minwise-1, not simhash-1");
+    clean("--sketch 16")?.expect(0);
     Ok(())
 }
 

@@ -151,8 +151,13 @@ fn an_ingestion_that_cannot_begin_leaves_no_database() -> TestResult {
     let input = folder.path("a.jsonl");
     fs::write(&input, format!(r#"{{"id":"a","text":"{TEXT}"}}"#))?;
     let path = folder.path("d.simdb");
-    let texts = ["--verify=words", "--texts=payload", "--unit=sentence"];
-    run!("ingest", &path, &input, texts[0], texts[1], texts[2]).expect(2);
+    run!(
+        "ingest",
+        &path,
+        &input,
+        "--verify words --texts payload --unit sentence"
+    )
+    .expect(2);
     assert!(!path.exists());
     Ok(())
 }

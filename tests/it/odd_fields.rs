@@ -262,8 +262,8 @@ fn a_question_with_a_wrong_sketch_is_rejected_and_the_others_are_answered() -> T
         "{}",
         ran.out
     );
-    for asked in [["--min-similarity", "0.5"], ["--order", "similarity"]] {
-        let ran = run!("query", &database, "--input", &input, asked[0], asked[1]).expect(2);
+    for asked in ["--min-similarity 0.5", "--order similarity"] {
+        let ran = run!("query", &database, "--input", &input, ..asked.split(' ')).expect(2);
         assert_eq!(
             ran.out.matches("\nrejected: ").count(),
             wrong.len() + 1,

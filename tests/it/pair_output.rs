@@ -320,39 +320,23 @@ fn a_parquet_file_has_the_pairs_and_the_groups() -> TestResult {
 fn the_pairs_of_an_input_are_found_anew_after_a_kill() -> TestResult {
     let folder = Folder::new()?;
     database(&folder, "d.simdb", 2_000)?;
-    let path = folder.path("d.simdb");
     let lines: String = (0..400)
         .map(|i| format!("k{}\t{:016x}\n", i % 3, scattered(i / 4)))
         .collect();
     let input = folder.file("queries.tsv", lines)?;
     let (output, sidecar) = (folder.path("out"), folder.path("out.position"));
-    let with = ["--input-format", "fingerprints", "--max-distance", "3"];
-    let ran = done!(
-        "pairs", &path, "--with", &input, with[0], with[1], with[2], with[3]
-    );
+    let with = "pairs d.simdb --max-distance 3 --input-format fingerprints --with";
+    let ran = Ran::from(folder.command(with).arg(&input).output()?).expect(0);
     // Of each four records of a fingerprint, all match what the first one does.
     let lines: Vec<&str> = ran.out.lines().collect();
+    let pairs = lines.len();
+    assert!(pairs > 400 && pairs.is_multiple_of(4), "{pairs} pairs");
+    let is_of_input = |key: &str| ["k0", "k1", "k2"].contains(&key);
     assert!(
-        lines.len() > 400 && lines.len().is_multiple_of(4),
-        "{} pairs",
-        lines.len()
+        lines
+            .iter()
+            .all(|it| it.split('\t').nth(2).is_some_and(is_of_input))
     );
-    assert!(lines.iter().all(|it| {
-        it.split('\t')
-            .nth(2)
-            .is_some_and(|it| ["k0", "k1", "k2"].contains(&it))
-    }));
-    let arguments = || {
-        program!(
-            "pairs",
-            &path,
-            "--with",
-            &input,
-            ..with,
-            "--output",
-            &output
-        )
-    };
     fs::write(&output, "half a li")?;
     let question = format!(
         r#"{{"max_distance":3,"min_similarity":null,"since":null,"scope":[],"groups":false,"with":{input:?}}}"#
@@ -364,18 +348,11 @@ fn the_pairs_of_an_input_are_found_anew_after_a_kill() -> TestResult {
             number_of(&output)?
         ),
     )?;
-    assert!(arguments().status()?.success());
+    let mut found = folder.command(with);
+    Ran::from(found.arg(&input).args(["--output", "out"]).output()?).expect(0);
     assert_eq!(fs::read_to_string(&output)?, ran.out);
     assert!(!sidecar.exists());
-    run!(
-        "pairs",
-        &path,
-        "--with",
-        &input,
-        with[0],
-        with[1],
-        "--from 1:0/0:0/0:0:0.16.0:00000000000000aa"
-    )
+    folder.run("pairs d.simdb --with queries.tsv --input-format fingerprints --from 1:0/0:0/0:0:0.16.0:00000000000000aa")?
     .refused("an input is read anew");
     Ok(())
 }

@@ -680,17 +680,9 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
     // A directory is an input too.
     std::fs::create_dir(folder.path("others"))?;
     std::fs::copy(&other, folder.path("others/other.tsv"))?;
-    let others = folder.path("others");
-    let format = ["--input-format", "fingerprints"];
-    let ran = done!(
-        "pairs",
-        &path,
-        "--with",
-        &others,
-        format[0],
-        format[1],
-        "--max-distance 1"
-    );
+    let ran = folder
+        .run("pairs d.simdb --with others --input-format fingerprints --max-distance 1")?
+        .expect(0);
     assert_eq!(ran.out.lines().collect::<BTreeSet<_>>(), lines);
     run!("pairs", &path, "--with", folder.path("none")).refused("none: no such file");
     // Also of a file that another process has open.

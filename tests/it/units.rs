@@ -158,12 +158,13 @@ fn queries_ask_for_each_unit() -> TestResult {
         .filter_map(|line| line.rsplit('#').next())
         .collect();
     assert_eq!(printed, ["2", "3"]);
-    for asked in [
-        ["--key", "http://a/#1"],
-        ["--fingerprint", "00000000000000ff"],
-    ] {
-        run!("query", &database, "--unit sentence", asked[0], asked[1]).refused("cut into units");
-    }
+    run!("query", &database, "--unit sentence --key http://a/#1").refused("cut into units");
+    run!(
+        "query",
+        &database,
+        "--unit sentence --fingerprint 00000000000000ff"
+    )
+    .refused("cut into units");
     run!("explain", &database, "--unit sentence --text", text).refused("cut into units");
     Ok(())
 }
