@@ -1,5 +1,6 @@
 //! `simdb audit`: what a cleaning has made is proven, and whatever is changed of it afterwards is found.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,21 +10,25 @@ use simdb::{Clustering, Error, Fingerprinter, Near, Scheme};
 
 use crate::dedup::{archive, odd_lines};
 use crate::support::random::{Random, amount, seed_or};
-use crate::support::{
-    Folder, Ran, TestResult, assert_error, bundled, done, figures, gzip, program, run,
-};
+use crate::support::{Folder, Ran, TestResult, assert_error, bundled, done, figures, gzip, run};
 
-/// Cleans inputs, and audits what was made with these options.
-fn cleaned(
+const NONE: &[PathBuf] = &[];
+
+/// A copy of inputs, the list of what is not in it, and what the run that made it or looked at it has printed.
+type Made = (PathBuf, PathBuf, Ran);
+
+/// Cleans inputs with these options.
+fn made(
     folder: &Folder,
     name: &str,
-    inputs: &[PathBuf],
-    options: &[&str],
-) -> TestResult<(PathBuf, PathBuf, Ran)> {
+    inputs: &[impl AsRef<OsStr>],
+    options: &str,
+) -> TestResult<Made> {
     let output = folder.path(&format!("clean-{name}"));
     let list = folder.path(&format!("removed-{}.jsonl", name.trim_end_matches('/')));
-    let mut command = program!(
-        "dedup",
+    let options = options.split_whitespace();
+    let ran = done!(
+        "dedup --json",
         ..inputs,
         "-o",
         &output,
@@ -31,17 +36,40 @@ fn cleaned(
         &list,
         ..options
     );
-    Ran::from(command.output()?).expect(0);
+    Ok((output, list, ran))
+}
+
+/// Cleans inputs, and audits what was made with these options.
+fn cleaned(
+    folder: &Folder,
+    name: &str,
+    inputs: &[impl AsRef<OsStr>],
+    options: &str,
+) -> TestResult<Made> {
+    let (output, list, _) = made(folder, name, inputs, options)?;
     let ran = audited(&output, &list, inputs, options)?;
     Ok((output, list, ran))
 }
 
-fn audited(output: &Path, list: &Path, inputs: &[PathBuf], options: &[&str]) -> TestResult<Ran> {
-    let mut command = program!("audit", output, "--removed", list, ..options, "--json");
-    for input in inputs {
-        command.arg("--input").arg(input);
-    }
-    Ok(Ran::from(command.output()?))
+fn audited(
+    output: &Path,
+    list: &Path,
+    inputs: &[impl AsRef<OsStr>],
+    options: &str,
+) -> TestResult<Ran> {
+    let inputs = inputs
+        .iter()
+        .flat_map(|it| ["--input".as_ref(), it.as_ref()]);
+    let options = options.split_whitespace();
+    Ok(run!(
+        "audit",
+        output,
+        "--removed",
+        list,
+        ..options,
+        "--json",
+        ..inputs
+    ))
 }
 
 /// A text of which some words are others.
@@ -80,77 +108,52 @@ fn what_a_cleaning_has_made_is_proven_in_every_format() -> TestResult {
         .into_iter()
         .flat_map(|record| record.0)
         .collect();
-    let inputs: [(&str, PathBuf, &[&str]); 8] = [
+    let (packed, zstd) = (gzip(odd.as_bytes())?, zstd::encode_all(odd.as_bytes(), 1)?);
+    let (lines, manual) = (texts.join("\n"), bundled("pg-docs-html/docs.jsonl.gz"));
+    let inputs = [
         (
             "plain.jsonl",
             folder.file("a.jsonl", &odd)?,
-            &["--max-record", "20k"],
+            "--max-record 20k",
         ),
-        (
-            "packed.jsonl.gz",
-            folder.file("a.jsonl.gz", gzip(odd.as_bytes())?)?,
-            &[],
-        ),
+        ("packed.jsonl.gz", folder.file("a.jsonl.gz", packed)?, ""),
         (
             "packed.jsonl.zst",
-            folder.file("a.jsonl.zst", zstd::encode_all(odd.as_bytes(), 1)?)?,
-            &["--drop-unjudged"],
+            folder.file("a.jsonl.zst", zstd)?,
+            "--drop-unjudged",
         ),
         (
             "tabs.tsv",
             folder.file("a.tsv", &tabs)?,
-            &["--max-distance", "5", "--min-similarity", "0.8"],
+            "--max-distance 5 --min-similarity 0.8",
         ),
         (
             "lines.txt",
-            folder.file("a.txt", texts.join("\n"))?,
-            &["--input-format", "lines"],
+            folder.file("a.txt", lines)?,
+            "--input-format lines",
         ),
-        ("tree/", tree, &["--survivor", "longest"]),
+        ("tree/", tree, "--survivor longest"),
         (
             "pages.warc",
             folder.file("a.warc", &pages)?,
-            &["--scheme", "simhash"],
+            "--scheme simhash",
         ),
-        (
-            "manual.jsonl.gz",
-            bundled("pg-docs-html/docs.jsonl.gz"),
-            &["--sketch", "32"],
-        ),
+        ("manual.jsonl.gz", manual, "--sketch 32"),
     ];
     for (name, input, options) in inputs {
         // This is none of an audit.
-        let mut of_both = options.to_vec();
-        of_both.retain(|option| *option != "--drop-unjudged");
-        let output = folder.path(&format!("clean-{name}"));
-        let list = folder.path(&format!("removed-{}.jsonl", name.trim_end_matches('/')));
-        let mut command = program!(
-            "dedup",
-            &input,
-            "-o",
-            &output,
-            "--removed",
-            &list,
-            ..options
-        );
-        let totals = Ran::from(command.arg("--json").output()?)
-            .expect(0)
-            .last()?;
+        let of_both = options.replace("--drop-unjudged", "");
+        let inputs = std::slice::from_ref(&input);
+        let (output, list, ran) = made(&folder, name, inputs, options)?;
+        let totals = ran.last()?;
         let packed_list = folder.file(&format!("{name}.gz"), gzip(&fs::read(&list)?)?)?;
-        for (inputs, list) in [
-            (&[][..], &packed_list),
-            (std::slice::from_ref(&input), &list),
-        ] {
+        for (inputs, list) in [(&[][..], &packed_list), (inputs, &list)] {
             let report = audited(&output, list, inputs, &of_both)?
                 .expect(0)
                 .object()?;
             assert_eq!(report["proven"], true, "{name}");
-            for (fact, total) in [
-                ("kept", "kept"),
-                ("removed", "removed"),
-                ("kept_unjudged", "kept_unjudged"),
-            ] {
-                assert_eq!(report[fact], totals[total], "{name}: {fact}");
+            for fact in ["kept", "removed", "kept_unjudged"] {
+                assert_eq!(report[fact], totals[fact], "{name}: {fact}");
             }
             assert!(report["removed"].as_u64() > Some(20), "{name}: {report}");
             if !inputs.is_empty() {
@@ -205,7 +208,7 @@ fn no_record_is_its_own_survivor() -> TestResult {
     for name in ["a.txt", "b.txt"] {
         fs::write(tree.join(name), text(1, 0))?;
     }
-    let (output, list, ran) = cleaned(&folder, "tree/", std::slice::from_ref(&tree), &[])?;
+    let (output, list, ran) = cleaned(&folder, "tree/", &[&tree], "")?;
     ran.expect(0);
     let told = fs::read_to_string(&list)?;
     fs::write(&list, told.replace("a.txt", "b.txt"))?;
@@ -221,7 +224,7 @@ fn a_planted_near_duplicate_is_found_with_both_places() -> TestResult {
         + &line("c", &text(2, 0))
         + &line("s", "short");
     let input = folder.file("in.jsonl", texts)?;
-    let (output, list, ran) = cleaned(&folder, "a.jsonl", std::slice::from_ref(&input), &[])?;
+    let (output, list, ran) = cleaned(&folder, "a.jsonl", &[&input], "")?;
     ran.expect(0);
     let mut planted = fs::read_to_string(&output)?;
     planted += &(line("planted", &text(2, 1)) + &line("t", "short"));
@@ -251,7 +254,7 @@ fn a_planted_near_duplicate_is_found_with_both_places() -> TestResult {
         ran.out
     );
     // With the inputs, it is also seen that they are in none.
-    let report = audited(&output, &list, &[input], &[])?.expect(1).object()?;
+    let report = audited(&output, &list, &[input], "")?.expect(1).object()?;
     assert_eq!(report["inputs"]["foreign"], 2);
     assert_eq!(report["inputs"]["lost"], 0);
     // A page of half a million pairs counts them all, and shows ten.
@@ -259,7 +262,7 @@ fn a_planted_near_duplicate_is_found_with_both_places() -> TestResult {
         .map(|number| line(&number.to_string(), &text(9, 0)))
         .collect();
     fs::write(&output, copies)?;
-    let report = audited(&output, &list, &[], &[])?.expect(1).object()?;
+    let report = audited(&output, &list, NONE, "")?.expect(1).object()?;
     assert_eq!(report["near_pairs"], 499_500);
     assert_eq!(report["near"].as_array().map(Vec::len), Some(10));
     Ok(())
@@ -276,7 +279,7 @@ fn what_the_list_says_wrongly_is_found() -> TestResult {
         + &line("t", "short")
         + &line("u", "other");
     let input = folder.file("in.jsonl", texts)?;
-    let (output, list, ran) = cleaned(&folder, "a.jsonl", std::slice::from_ref(&input), &[])?;
+    let (output, list, ran) = cleaned(&folder, "a.jsonl", &[&input], "")?;
     ran.expect(0);
     let told = fs::read_to_string(&list)?;
     let clean = fs::read_to_string(&output)?;
@@ -328,7 +331,7 @@ fn what_the_list_says_wrongly_is_found() -> TestResult {
     ];
     for (list_now, fault) in cases {
         fs::write(&list, list_now)?;
-        let report = audited(&output, &list, &[], &[])?.expect(1).object()?;
+        let report = audited(&output, &list, NONE, "")?.expect(1).object()?;
         assert_eq!(
             (&report["faults"], &report["faulty"][0]["fault"]),
             (&1.into(), &fault.into()),
@@ -341,13 +344,11 @@ fn what_the_list_says_wrongly_is_found() -> TestResult {
     // A survivor that is not kept, and a record that is nowhere.
     fs::write(&list, &told)?;
     fs::write(&output, clean.replacen(&line("a", &text(1, 0)), "", 1))?;
-    let report = audited(&output, &list, &[], &[])?.expect(1).object()?;
+    let report = audited(&output, &list, NONE, "")?.expect(1).object()?;
     assert_eq!(report["faulty"][0]["fault"], "survivor_not_kept");
     fs::write(&output, clean.replacen(&line("u", "other"), "", 1))?;
-    audited(&output, &list, &[], &[])?.expect(0);
-    let report = audited(&output, &list, std::slice::from_ref(&input), &[])?
-        .expect(1)
-        .object()?;
+    audited(&output, &list, NONE, "")?.expect(0);
+    let report = audited(&output, &list, &[&input], "")?.expect(1).object()?;
     assert_eq!(
         (
             &report["inputs"]["lost"],
@@ -357,7 +358,7 @@ fn what_the_list_says_wrongly_is_found() -> TestResult {
     );
     // Other limits than those of the cleaning.
     fs::write(&output, &clean)?;
-    audited(&output, &list, &[], &["--max-distance", "0"])?.expect(1);
+    audited(&output, &list, NONE, "--max-distance 0")?.expect(1);
     Ok(())
 }
 
@@ -365,7 +366,7 @@ fn what_the_list_says_wrongly_is_found() -> TestResult {
 fn what_cannot_be_looked_at_is_told() -> TestResult {
     let folder = Folder::new()?;
     let input = folder.file("in.jsonl", line("a", &text(1, 0)) + &line("b", &text(1, 2)))?;
-    let (output, list, ran) = cleaned(&folder, "a.jsonl", std::slice::from_ref(&input), &[])?;
+    let (output, list, ran) = cleaned(&folder, "a.jsonl", &[&input], "")?;
     ran.expect(0);
     let told = fs::read_to_string(&list)?;
     for broken in [
@@ -527,8 +528,8 @@ fn a_link_in_a_circle_is_told() -> TestResult {
     let [output, list] = ["out", "list"].map(|name| folder.path(name));
     run!("dedup", &input, "-o", &output, "--removed", &list)
         .refused("that is a loop without an end");
-    audited(&output, &list, std::slice::from_ref(&input), &[])?.refused("in/loop: is a link to ");
-    audited(&output, &list, &[], &[])?.expect(0);
+    audited(&output, &list, &[&input], "")?.refused("in/loop: is a link to ");
+    audited(&output, &list, NONE, "")?.expect(0);
     Ok(())
 }
 
@@ -550,13 +551,13 @@ fn an_input_with_two_names_is_one_input() -> TestResult {
         inputs.push(vec![folder.path("in")]);
     }
     for (number, inputs) in inputs.into_iter().enumerate() {
-        let (output, list, ran) = cleaned(&folder, &number.to_string(), &inputs, &[])?;
+        let (output, list, ran) = cleaned(&folder, &number.to_string(), &inputs, "")?;
         let report = ran.expect(0).object()?;
         assert_eq!(report["inputs"]["records"], 3);
         assert_eq!(figures(&report, ["kept", "removed"]), [2, 1]);
         // In another order, the name that the list has is not the first.
         let turned: Vec<PathBuf> = inputs.into_iter().rev().collect();
-        audited(&output, &list, &turned, &[])?.expect(0);
+        audited(&output, &list, &turned, "")?.expect(0);
     }
     Ok(())
 }
@@ -572,11 +573,10 @@ fn records_are_read_as_the_order_of_survivors_wants() -> TestResult {
         })
         .concat();
     let inputs = [folder.file("in.jsonl", lines)?];
-    let order = ["--survivor", "rank"];
-    let (output, list, ran) = cleaned(&folder, "out.jsonl", &inputs, &order)?;
+    let (output, list, ran) = cleaned(&folder, "out.jsonl", &inputs, "--survivor rank")?;
     let report = ran.expect(0).object()?;
     assert_eq!(figures(&report, ["kept", "kept_unjudged"]), [2, 1]);
-    audited(&output, &list, &inputs, &[])?.expect(1);
+    audited(&output, &list, &inputs, "")?.expect(1);
     Ok(())
 }
 
@@ -742,18 +742,13 @@ fn ready_fingerprints_are_audited_too() -> TestResult {
         lines += &format!("{{\"id\":\"{key}\",\"fingerprint\":\"{fingerprint}\"}}\n");
     }
     let input = folder.file("in.jsonl", lines)?;
-    let (output, list, ran) = cleaned(
-        &folder,
-        "a.jsonl",
-        std::slice::from_ref(&input),
-        &["--max-distance", "12"],
-    )?;
+    let (output, list, ran) = cleaned(&folder, "a.jsonl", &[&input], "--max-distance 12")?;
     let report = ran.expect(0).object()?;
     assert_eq!(
         (&report["kept"], &report["removed"], &report["scheme"]),
         (&2.into(), &1.into(), &"external".into())
     );
     fs::write(&output, fs::read_to_string(&input)?)?;
-    audited(&output, &list, &[], &["--max-distance", "12"])?.expect(1);
+    audited(&output, &list, NONE, "--max-distance 12")?.expect(1);
     Ok(())
 }

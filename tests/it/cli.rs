@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::{
-    Folder, TestResult, bundled, done, figures, program, run, run_with_input, simdb, spread,
+    Folder, Ran, TestResult, bundled, done, figures, program, run, run_with_input, simdb, spread,
 };
 
 const TEXT: &str = "one two three four five six seven eight nine ten eleven twelve";
@@ -136,43 +136,22 @@ fn on_duplicate_skips_or_lets_the_better_one_survive() -> TestResult {
 fn query_prints_the_nearest_first_and_says_how_many_more() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
-    let ran = done!("query", &database, "--fingerprint 0000000000000000");
+    let zero = "--fingerprint=0000000000000000";
+    let ran = done!("query", &database, zero);
     assert_eq!(ran.out, "0\t-\ta\n1\t-\tb\n2\t-\tc\n");
-    let ran = done!(
-        "query",
-        &database,
-        "--fingerprint 0000000000000000 --limit 1"
-    );
+    let ran = done!("query", &database, zero, "--limit 1");
     assert_eq!(ran.out, "0\t-\ta\n");
     ran.says("1 of 3 matches shown").says("--limit");
-    let ran = done!(
-        "query",
-        &database,
-        "--fingerprint 0000000000000000 --limit 0"
-    );
-    assert_eq!(ran.out, "3\n");
-    let ran = done!("query", &database, "--key b --max-distance 1 --json");
-    let answer = ran.object()?;
-    let keys: Vec<_> = answer["matches"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|it| it["key"].clone())
-        .collect();
-    assert_eq!(
-        (&answer["key"], keys),
-        (&json!("b"), vec![json!("b"), json!("a"), json!("c")])
-    );
-    let ran = done!(
-        "query",
-        &database,
-        "--fingerprint fffffffffffffff0 --max-distance 4 --json"
-    );
-    let answer = ran.object()?;
-    assert_eq!(
-        (&answer["key"], &answer["matches"][0]["key_base64"]),
-        (&json!(null), &json!("/w=="))
-    );
+    assert_eq!(done!("query", &database, zero, "--limit 0").out, "3\n");
+    let answer = done!("query", &database, "--key b --max-distance 1 --json").object()?;
+    let matches = answer["matches"].as_array().ok_or("a list")?;
+    let keys: Vec<_> = matches.iter().map(|it| &it["key"]).collect();
+    assert_eq!(answer["key"], "b");
+    assert_eq!(keys, ["b", "a", "c"]);
+    let far = "--fingerprint=fffffffffffffff0";
+    let answer = done!("query", &database, far, "--max-distance 4 --json").object()?;
+    assert!(answer["key"].is_null());
+    assert_eq!(answer["matches"][0]["key_base64"], "/w==");
     Ok(())
 }
 
@@ -180,24 +159,22 @@ fn query_prints_the_nearest_first_and_says_how_many_more() -> TestResult {
 fn query_can_be_limited_to_scopes_and_times() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
-    let ask = |arguments: &[&str]| -> TestResult<String> {
+    let ask = |options: &str| -> TestResult<String> {
+        let options = options.split(' ');
         Ok(run!(
             "query",
             &database,
             "--fingerprint 0000000000000000",
-            ..arguments
+            ..options
         )
         .out)
     };
-    assert_eq!(ask(&["--scope", "zh"])?, "2\t-\tc\n");
-    assert_eq!(
-        ask(&["--scope", "zh", "--scope", "en"])?,
-        "0\t-\ta\n1\t-\tb\n2\t-\tc\n"
-    );
-    assert_eq!(ask(&["--scope", "fr"])?, "");
-    assert_eq!(ask(&["--since", "200"])?, "1\t-\tb\n2\t-\tc\n");
-    assert_eq!(ask(&["--since", "1970-01-01T00:05:00Z"])?, "2\t-\tc\n");
-    assert_eq!(ask(&["--since=-1"])?, "0\t-\ta\n1\t-\tb\n2\t-\tc\n");
+    assert_eq!(ask("--scope zh")?, "2\t-\tc\n");
+    assert_eq!(ask("--scope zh --scope en")?, "0\t-\ta\n1\t-\tb\n2\t-\tc\n");
+    assert_eq!(ask("--scope fr")?, "");
+    assert_eq!(ask("--since 200")?, "1\t-\tb\n2\t-\tc\n");
+    assert_eq!(ask("--since 1970-01-01T00:05:00Z")?, "2\t-\tc\n");
+    assert_eq!(ask("--since=-1")?, "0\t-\ta\n1\t-\tb\n2\t-\tc\n");
     Ok(())
 }
 
@@ -514,15 +491,11 @@ fn messages_that_nobody_reads_do_not_stop_the_work() -> TestResult {
          '{0}' ingest e.simdb in.tsv --input-format fingerprints >/dev/null 2>/dev/full; echo $?",
         env!("CARGO_BIN_EXE_simdb")
     );
-    let ran = std::process::Command::new("sh")
-        .args(["-c", &script])
-        .current_dir(folder.path(""))
-        .output()?;
-    let out = String::from_utf8_lossy(&ran.stdout);
-    assert!(
-        out.starts_with("simdb: rejected: in.tsv, line 2: ") && out.ends_with("\n0\n"),
-        "{out}"
-    );
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &script]).current_dir(folder.path(""));
+    Ran::from(shell.output()?)
+        .begins("simdb: rejected: in.tsv, line 2: ")
+        .ends("\n0\n");
     for name in ["d.simdb", "e.simdb"] {
         let stats = done!("stats", folder.path(name), "--json").object()?;
         assert_eq!(stats["documents"], 20_000);
@@ -538,12 +511,11 @@ fn a_full_standard_output_is_told_as_such() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full")?;
-    let ran = program!("stats", &database).stdout(full).output()?;
-    assert_eq!(ran.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let ran = Ran::from(program!("stats", &database).stdout(full).output()?).expect(2);
     assert!(
-        said.starts_with("simdb: standard output cannot be written: "),
-        "{said}"
+        ran.err
+            .starts_with("simdb: standard output cannot be written: "),
+        "{ran:?}"
     );
     Ok(())
 }

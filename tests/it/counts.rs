@@ -2,9 +2,9 @@
 //! often an input is read.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self};
-use std::path::{Path, PathBuf};
-use std::slice;
+use std::path::Path;
 
 use serde_json::json;
 use simdb::{Database, Document, Error, ErrorKind, Fingerprint, Near, OnMatch, Policy};
@@ -49,8 +49,8 @@ fn what_was_seen_again_stays_so_when_it_is_read_once_more() -> TestResult {
     let copy = folder.file("copy.jsonl", line("a", 1_000_000))?;
     let second = folder.file("b.jsonl", line("b", 3_000_000))?;
     let path = folder.path("d.simdb");
-    skip(&path, &first, &["--touch"])?;
-    skip(&path, &second, &["--touch"])?;
+    skip(&path, &first, "--touch")?;
+    skip(&path, &second, "--touch")?;
     let seen = || -> TestResult<i64> {
         let found = Database::open(&path, &Default::default())?
             .snapshot()?
@@ -58,24 +58,27 @@ fn what_was_seen_again_stays_so_when_it_is_read_once_more() -> TestResult {
         Ok(found.ok_or("a document")?.seen())
     };
     assert_eq!(seen()?, 3_000_000);
-    for (again, options) in [(&first, &["--touch", "--again"][..]), (&copy, &["--touch"])] {
+    for (again, options) in [(&first, "--touch --again"), (&copy, "--touch")] {
         skip(&path, again, options)?;
         assert_eq!(seen()?, 3_000_000);
     }
     // Without it, the time of the record counts.
-    skip(&path, &first, &["--again"])?;
+    skip(&path, &first, "--again")?;
     assert_eq!(seen()?, 1_000_000);
     Ok(())
 }
 
 /// Ingests with `--on-duplicate skip` and further options.
-fn skip(path: &Path, input: &Path, options: &[&str]) -> TestResult {
-    let mut command = crate::support::simdb();
-    command.arg("ingest").args([path, input]);
-    command.args(["--max-distance", "3", "--on-duplicate", "skip"]);
-    let ran = command.args(options).output()?;
-    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
-    assert_eq!(ran.status.code(), Some(0), "{told}");
+fn skip(path: &Path, input: &Path, options: &str) -> TestResult {
+    ingest(
+        path,
+        &[input],
+        &format!("--max-distance 3 --on-duplicate skip {options}"),
+    )
+}
+
+fn ingest(path: &Path, inputs: &[impl AsRef<OsStr>], options: &str) -> TestResult {
+    done!("ingest", path, ..inputs, ..options.split_whitespace());
     Ok(())
 }
 
@@ -267,7 +270,7 @@ fn the_program_counts_and_keeps_and_tells() -> TestResult {
     let lines: String = (0..6).map(|i| line(&format!("k{i}"), 7)).collect();
     let input = folder.file("a.jsonl", lines + &line("other", 0xffff_0000))?;
     let path = folder.path("d.simdb");
-    skip(&path, &input, &["--touch", "--keep", "2"])?;
+    skip(&path, &input, "--touch --keep 2")?;
     // Of equally near ones, the one that was written last is the nearest.
     let found = counts(&path)?;
     assert_eq!(found.len(), 3);
@@ -345,27 +348,27 @@ fn a_record_counts_once_however_often_it_is_read() -> TestResult {
         [line("x", x), line("y", y), line("x2", x)].concat(),
     )?;
     let b = folder.file("b.jsonl", line("x3", x))?;
-    skip(&path, &a, &["--touch"])?;
+    skip(&path, &a, "--touch")?;
     assert_eq!(counts(&path)?, counted([("x", 1), ("y", 0)]));
     for option in ["--again", "--restart", "--again"] {
-        skip(&path, &a, &["--touch", option])?;
+        skip(&path, &a, &format!("--touch {option}"))?;
         assert_eq!(counts(&path)?, counted([("x", 1), ("y", 0)]), "{option}");
     }
     // In between, another input counts.
-    skip(&path, &b, &["--touch"])?;
+    skip(&path, &b, "--touch")?;
     assert_eq!(counts(&path)?["x"], 2);
-    skip(&path, &a, &["--touch", "--again"])?;
+    skip(&path, &a, "--touch --again")?;
     assert_eq!(counts(&path)?["x"], 2);
     // What is new in an input counts, also if the whole is read again.
     append(&a, line("x4", x))?;
-    skip(&path, &a, &["--touch", "--again"])?;
+    skip(&path, &a, "--touch --again")?;
     assert_eq!(counts(&path)?["x"], 3);
     append(&a, line("x5", x))?;
-    skip(&path, &a, &["--touch"])?;
+    skip(&path, &a, "--touch")?;
     assert_eq!(counts(&path)?["x"], 4);
     // Another content counts anew.
     fs::write(&a, [line("z", y), line("x6", x), line("x7", x)].concat())?;
-    skip(&path, &a, &["--touch"])?;
+    skip(&path, &a, "--touch")?;
     assert_eq!(counts(&path)?["x"], 6);
     Ok(())
 }
@@ -377,27 +380,27 @@ fn a_last_line_that_is_read_again_counts_once() -> TestResult {
     let path = folder.path("d.simdb");
     let lines = [line("x", x), line("x1", x)].concat();
     let a = folder.file("a.jsonl", lines.trim_end())?;
-    skip(&path, &a, &["--touch"])?;
+    skip(&path, &a, "--touch")?;
     assert_eq!(counts(&path)?, counted([("x", 1)]));
     append(&a, "\n")?;
-    skip(&path, &a, &["--touch"])?;
+    skip(&path, &a, "--touch")?;
     assert_eq!(counts(&path)?, counted([("x", 1)]));
     // A line that is cut counts when it is whole.
     let (begin, end) = (&line("x2", x)[..9], &line("x2", x)[9..]);
     append(&a, begin)?;
-    skip(&path, &a, &["--touch"])?;
+    skip(&path, &a, "--touch")?;
     assert_eq!(counts(&path)?, counted([("x", 1)]));
     append(&a, end)?;
-    skip(&path, &a, &["--touch"])?;
+    skip(&path, &a, "--touch")?;
     assert_eq!(counts(&path)?, counted([("x", 2)]));
     // A last line that was stored keeps what it was counted since.
     append(&a, line("new", 0xff << 40).trim_end())?;
-    skip(&path, &a, &["--touch"])?;
+    skip(&path, &a, "--touch")?;
     let b = folder.file("b.jsonl", line("new2", 0xff << 40))?;
-    skip(&path, &b, &["--touch"])?;
+    skip(&path, &b, "--touch")?;
     assert_eq!(counts(&path)?, counted([("x", 2), ("new", 1)]));
     append(&a, "\n")?;
-    skip(&path, &a, &["--touch"])?;
+    skip(&path, &a, "--touch")?;
     assert_eq!(counts(&path)?, counted([("x", 2), ("new", 1)]));
     Ok(())
 }
@@ -408,13 +411,13 @@ fn what_was_read_without_counting_is_counted_when_it_is_read_again() -> TestResu
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let a = folder.file("a.jsonl", [line("x", x), line("x1", x)].concat())?;
-    skip(&path, &a, &[])?;
+    skip(&path, &a, "")?;
     assert_eq!(counts(&path)?, counted([("x", 0)]));
     for _ in 0..2 {
-        skip(&path, &a, &["--touch", "--again"])?;
+        skip(&path, &a, "--touch --again")?;
         assert_eq!(counts(&path)?, counted([("x", 1)]));
     }
-    skip(&path, &a, &["--again"])?;
+    skip(&path, &a, "--again")?;
     assert_eq!(counts(&path)?, counted([("x", 1)]));
     Ok(())
 }
@@ -442,19 +445,14 @@ fn reading_again_leaves_all_counts_as_they_are() -> TestResult {
                 .collect();
             let input = folder.file("a.jsonl", records)?;
             let path = folder.path("d.simdb");
-            let ingest = |options: &[&str]| -> TestResult {
-                let mut command = crate::support::simdb();
-                command.arg("ingest").args([&path, &input]);
-                command.args(["--max-distance", "3", "--on-duplicate", action]);
-                command.args(["--keep", keep, "--touch", "--batch", "100"]);
-                assert!(command.args(options).output()?.status.success());
-                Ok(())
-            };
-            ingest(&[])?;
+            let options = format!(
+                "--max-distance 3 --on-duplicate {action} --keep {keep} --touch --batch 100"
+            );
+            ingest(&path, &[&input], &options)?;
             let first = counts(&path)?;
             assert!(first.values().sum::<u64>() > 500);
             for option in ["--again", "--restart"] {
-                ingest(&[option])?;
+                ingest(&path, &[&input], &format!("{options} {option}"))?;
                 let again = counts(&path)?;
                 let mut others = 0;
                 for (key, count) in &first {
@@ -506,27 +504,16 @@ fn reading_one_source_again_does_not_hide_what_others_have_stored() -> TestResul
             }
             inputs.push(folder.file(&format!("{name}.jsonl"), records)?);
         }
-        let ingest = |inputs: &[PathBuf], options: &[&str]| -> TestResult {
-            let mut command = crate::support::simdb();
-            command.arg("ingest").arg(&path).args(inputs);
-            command.args(["--max-distance", "3", "--on-duplicate", action]);
-            command.args(["--keep", keep, "--touch", "--batch", "50"]);
-            assert!(command.args(options).output()?.status.success());
-            Ok(())
-        };
-        match in_one_run {
-            true => ingest(&inputs, &[])?,
-            false => {
-                for input in &inputs {
-                    ingest(slice::from_ref(input), &[])?;
-                }
-            }
+        let options =
+            format!("--max-distance 3 --on-duplicate {action} --keep {keep} --touch --batch 50");
+        for run in inputs.chunks(if in_one_run { inputs.len() } else { 1 }) {
+            ingest(&path, run, &options)?;
         }
         let first = counts(&path)?;
         assert!(first.len() < 500 && first.values().sum::<u64>() > 300);
         for _ in 0..6 {
             let input = random.index(inputs.len());
-            ingest(&inputs[input..=input], &["--again"])?;
+            ingest(&path, &inputs[input..=input], &format!("{options} --again"))?;
             let again = counts(&path)?;
             let what = format!("{action} {keep} {in_one_run} {input}");
             assert!(again.keys().eq(first.keys()), "{what}");
@@ -542,24 +529,19 @@ fn a_sentence_that_stays_keeps_its_count() -> TestResult {
     let path = folder.path("d.simdb");
     let same = "The river rose above its banks on Sunday.";
     let record = |key: &str, text: &str| format!("{}\n", json!({"key": key, "text": text}));
-    let ingest = |name: &str, records: String, options: &[&str]| -> TestResult {
+    let skip = |name: &str, records: String, options: &str| {
         let input = folder.file(name, records)?;
-        let mut command = crate::support::simdb();
-        command.arg("ingest").args([&path, &input]);
-        command.args(["--unit", "sentence", "--on-duplicate", "skip", "--touch"]);
-        assert!(command.args(options).output()?.status.success());
-        Ok(())
+        let options = format!("--unit sentence --on-duplicate skip --touch {options}");
+        ingest(&path, &[input], &options)
     };
     let first = record("a", same) + &record("b", &format!("Nobody knew of it. {same}"));
-    ingest("1.jsonl", first.clone(), &[])?;
+    skip("1.jsonl", first.clone(), "")?;
     assert_eq!(counts(&path)?["a#1"], 1);
-    ingest("1.jsonl", first, &["--again"])?;
+    skip("1.jsonl", first, "--again")?;
     assert_eq!(counts(&path)?["a#1"], 1);
-    let moved = record(
-        "a",
-        &format!("Schools stay closed until next Friday. {same}"),
-    );
-    ingest("2.jsonl", moved, &[])?;
+    let moved = format!("Schools stay closed until next Friday. {same}");
+    let moved = record("a", &moved);
+    skip("2.jsonl", moved, "")?;
     let found = counts(&path)?;
     assert_eq!((found["a#1"], found["a#2"]), (0, 1));
     Ok(())

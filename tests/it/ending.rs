@@ -302,25 +302,18 @@ fn of_a_steady_stream_all_but_the_last_second_is_stored_and_printed_before_a_kil
 #[test]
 fn each_line_of_a_stream_is_answered_when_it_has_come() -> TestResult {
     let folder = Folder::new()?;
-    let path = folder.path("d.simdb");
     insert_all(&folder.database("d.simdb")?, [document("a", 0xff)])?;
-    let commands: [(&[&str], &str); 2] = [
+    for (command, content) in [
         (
-            &["query", "--input", "-", "--input-format", "fingerprints"],
+            "query d.simdb --input - --input-format fingerprints",
             "00000000000000ff",
         ),
         (
-            &["fingerprint", "-"],
+            "fingerprint -",
             "one two three four five six seven eight nine ten eleven twelve thirteen",
         ),
-    ];
-    for (command, content) in commands {
-        let mut ask = program!(..command);
-        ask.stdin(Stdio::piped()).stdout(Stdio::piped());
-        if command[0] == "query" {
-            ask.arg(&path);
-        }
-        let mut child = ask.spawn()?;
+    ] {
+        let mut child = folder.command(command).piped()?;
         let mut pipe = child.stdin.take().ok_or("standard input is a pipe")?;
         let mut answers =
             BufReader::new(child.stdout.take().ok_or("standard output is a pipe")?).lines();

@@ -271,21 +271,15 @@ fn a_file_that_may_only_be_read_is_checked_but_for_its_pages() -> TestResult {
     let path = database_of_somebody(&folder, 0o644)?;
     let checked = |arguments: &[&str]| {
         let mut command = as_another(&folder, ANOTHER);
-        command
-            .arg("check")
-            .args(arguments)
-            .arg(&path)
-            .output()
-            .map(Ran::from)
+        let command = command.arg("check").args(arguments).arg(&path);
+        command.output().map(Ran::from)
     };
     checked(&[])?
         .expect(0)
         .prints("sound")
         .prints("checksums of the pages were not verified");
-    assert_eq!(
-        checked(&["--json"])?.expect(0).object()?["pages_verified"],
-        false
-    );
+    let object = checked(&["--json"])?.expect(0).object()?;
+    assert_eq!(object["pages_verified"], false);
     Ok(())
 }
 

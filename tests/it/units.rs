@@ -178,17 +178,16 @@ fn a_document_that_comes_again_has_only_its_new_units() -> TestResult {
     let sentence =
         |name: &str| format!("This is the sentence that is named {name} by all who read it. ");
     let gap = "No. ".repeat(200);
+    let record = |text: &str| serde_json::json!({"id": "a", "text": text}).to_string();
     let ingest = |text: &str, options: &[&str]| -> TestResult<Ran> {
-        let record = serde_json::json!({"id": "a", "text": text}).to_string();
-        let input = folder.file("in.jsonl", record)?;
-        let mut command = program!(
+        let input = folder.file("in.jsonl", record(text))?;
+        Ok(done!(
             "ingest",
             &database,
             &input,
             "--unit sentence --json",
             ..options
-        );
-        Ok(Ran::from(command.output()?).expect(0))
+        ))
     };
     let [one, two, three] = ["one", "two", "three"].map(sentence);
     ingest(&format!("{one}{two}{gap}{three}"), &[])?;
@@ -210,20 +209,18 @@ fn a_document_that_comes_again_has_only_its_new_units() -> TestResult {
 
     // The same document several times in one input, in batches of one and of many.
     for batch in ["1", "1000"] {
-        let record = |text: &str| serde_json::json!({"id": "a", "text": text}).to_string();
         let input = [
-            record(&format!("{one}{two}{three}")),
-            record(&two),
-            record(&format!("{three}{one}")),
+            format!("{one}{two}{three}"),
+            two.clone(),
+            format!("{three}{one}"),
         ];
+        let input = input.map(|it| record(&it));
         let input = folder.file(&format!("again-{batch}.jsonl"), input.join("\n"))?;
         let ran = done!(
-            "ingest",
-            &database,
-            &input,
-            "--unit sentence --batch",
+            "ingest --unit sentence --json --batch",
             batch,
-            "--json"
+            &database,
+            &input
         );
         assert_eq!(ran.last()?["documents"], 3);
         assert_eq!(keys(&database)?, ["a#1", "a#2"], "batch {batch}");
