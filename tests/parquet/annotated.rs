@@ -6,7 +6,7 @@ use std::path::Path;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, RecordBatch};
-use parquet::arrow::ArrowWriter;
+
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::file::metadata::KeyValue;
@@ -14,6 +14,7 @@ use parquet::file::properties::WriterProperties;
 use serde_json::{Value, json};
 
 use crate::inputs::{columns, lines, write};
+use crate::making::write_batch;
 use crate::support::{Folder, TestResult, done, run};
 
 const SPARK: &str = "org.apache.spark.sql.parquet.row.metadata";
@@ -75,13 +76,7 @@ fn rows_are_told_their_groups_in_columns_of_their_own() -> TestResult {
         .set_compression(Compression::SNAPPY)
         .set_max_row_group_row_count(Some(700))
         .set_key_value_metadata(Some(texts));
-    let mut writer = ArrowWriter::try_new(
-        File::create(&input)?,
-        batch.schema(),
-        Some(properties.build()),
-    )?;
-    writer.write(&batch)?;
-    writer.close()?;
+    write_batch(&input, &batch, Some(properties.build()))?;
     fs::write(&jsonl, lines(2_000))?;
     done!("dedup", &input, "--output", &output, "--annotate");
     done!("dedup", &jsonl, "--output", &of_lines, "--annotate");
@@ -140,7 +135,7 @@ fn rows_are_told_their_groups_in_columns_of_their_own() -> TestResult {
 fn a_cleaned_parquet_file_is_audited() -> TestResult {
     let folder = Folder::new()?;
     let [input, output, list] = ["in.parquet", "out.parquet", "list"].map(|name| folder.path(name));
-    write(&input, columns(2_000, "text"), Compression::SNAPPY)?;
+    write(&input, columns(2_000, "text"))?;
     done!("dedup", &input, "--output", &output, "--removed", &list);
     let report = done!(
         "audit",

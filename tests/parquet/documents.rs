@@ -1,17 +1,14 @@
 //! `simdb export` and `simdb import`: what a Parquet file keeps of a database, and what is said of other files.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{
     ArrayRef, Int8Array, Int64Array, RecordBatch, StringArray, UInt8Array, UInt16Array, UInt64Array,
 };
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::file::metadata::{
@@ -24,8 +21,9 @@ use simdb::{
 };
 
 use crate::int96::write_int96;
+use crate::making::{array, integers, strings, write_batch};
 use crate::support::{
-    Folder, Ran, TestResult, document, done, external, figures, insert_all, program, run, simdb,
+    Folder, Ran, TestResult, document, done, external, figures, insert_all, program, run,
 };
 
 /// Options for ready fingerprints, of which some have a sketch.
@@ -68,10 +66,7 @@ fn odd_documents() -> simdb::Result<Vec<Document>> {
 
 fn write(path: &Path, columns: Vec<(&str, ArrayRef)>) -> TestResult {
     let batch = RecordBatch::try_from_iter(columns)?;
-    let mut writer = ArrowWriter::try_new(fs::File::create(path)?, batch.schema(), None)?;
-    writer.write(&batch)?;
-    writer.close()?;
-    Ok(())
+    write_batch(path, &batch, None)
 }
 
 #[test]
@@ -119,11 +114,9 @@ fn an_import_into_a_database_inserts_and_replaces() -> TestResult {
         let database = Database::create(folder.path(&format!("{name}.simdb")), &options)?;
         insert_all(&database, [document(name, bits), document("both", bits)])?;
         drop(database);
-        done!(
-            "export",
-            folder.path(&format!("{name}.simdb")),
-            folder.path(&format!("{name}.parquet"))
-        );
+        folder
+            .run(&format!("export {name}.simdb {name}.parquet"))?
+            .expect(0);
     }
     done!("import", folder.path("a.simdb"), folder.path("b.parquet"));
     for (key, bits) in [("both", "0000000000000002"), ("a", "0000000000000001")] {
@@ -154,8 +147,8 @@ fn an_import_into_a_database_inserts_and_replaces() -> TestResult {
 fn a_file_of_another_program_needs_a_key_and_a_fingerprint() -> TestResult {
     let folder = Folder::new()?;
     let (input, database) = (folder.path("in.parquet"), folder.path("d.simdb"));
-    let keys = || Arc::new(StringArray::from(vec!["a", "b", "c"])) as ArrayRef;
-    let bits = || Arc::new(Int64Array::from(vec![Some(7), None, Some(-1)])) as ArrayRef;
+    let keys = || strings(["a", "b", "c"]);
+    let bits = || array(Int64Array::from(vec![Some(7), None, Some(-1)]));
     write(&input, vec![("key", keys()), ("fp", bits())])?;
     done!("import", &database, &input);
     let opened = Database::open(&database, &OpenOptions::new())?;
@@ -176,7 +169,7 @@ fn a_file_of_another_program_needs_a_key_and_a_fingerprint() -> TestResult {
     );
     drop((snapshot, opened));
     // Numbers without a sign have the same bits.
-    let unsigned = Arc::new(UInt64Array::from(vec![7, 8, u64::MAX])) as ArrayRef;
+    let unsigned = array(UInt64Array::from(vec![7, 8, u64::MAX]));
     write(&input, vec![("key", keys()), ("fp", unsigned)])?;
     done!("import", &database, &input);
     // What is wrong with a file is said.
@@ -184,16 +177,13 @@ fn a_file_of_another_program_needs_a_key_and_a_fingerprint() -> TestResult {
     run!("import", &database, &input).refused("it has no column `key`; it has url, fp");
     write(&input, vec![("key", keys()), ("fp", keys())])?;
     run!("import", &database, &input).refused("its column `fp` is of the type BYTE_ARRAY; INT64");
-    let holes = Arc::new(StringArray::from(vec![Some("x"), None, Some("y")])) as ArrayRef;
+    let holes = array(StringArray::from(vec![Some("x"), None, Some("y")]));
     write(&input, vec![("key", holes), ("fp", bits())])?;
     run!("import", folder.path("new.simdb"), &input).refused("in.parquet: row 2: its key is null");
     assert!(!folder.path("new.simdb").exists());
-    run!(
-        "import",
-        folder.path("new.simdb"),
-        folder.path("none.parquet")
-    )
-    .refused("none.parquet");
+    folder
+        .run("import new.simdb none.parquet")?
+        .refused("none.parquet");
     Ok(())
 }
 
@@ -279,20 +269,13 @@ fn clusters_of_a_file_of_pairs_are_those_of_the_database() -> TestResult {
     fs::create_dir(folder.path("parts"))?;
     fs::copy(&pairs, folder.path("parts/a.parquet"))?;
     let output = folder.path("clusters.parquet");
-    done!(
-        "clusters",
-        folder.path("parts"),
-        "--pairs --output",
-        &output
-    )
-    .says("fingerprints");
-    run!(
-        "clusters",
-        &pairs,
-        "--pairs --max-distance 0 --output",
-        &output
-    )
-    .refused("already exists");
+    folder
+        .run("clusters parts --pairs --output clusters.parquet")?
+        .expect(0)
+        .says("fingerprints");
+    folder
+        .run("clusters pairs.parquet --pairs --max-distance 0 --output clusters.parquet")?
+        .refused("already exists");
     done!("clusters", &pairs, "--pairs --output", &output, "--replace");
     let mut written: BTreeMap<String, BTreeSet<(String, u32)>> = BTreeMap::new();
     for batch in ParquetRecordBatchReaderBuilder::try_new(fs::File::open(&output)?)?.build()? {
@@ -324,7 +307,7 @@ fn clusters_of_a_file_of_pairs_are_those_of_the_database() -> TestResult {
 fn what_is_no_file_of_pairs_is_refused() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("x.parquet");
-    let numbers = |numbers: Vec<i64>| -> ArrayRef { Arc::new(Int64Array::from(numbers)) };
+    let numbers = |numbers: Vec<i64>| -> ArrayRef { array(Int64Array::from(numbers)) };
     let [a, b] = [numbers(vec![1, 5]), numbers(vec![3, 5])];
     run!("clusters", &path, "--pairs").refused("x.parquet");
     run!("clusters", folder.path("."), "--pairs").refused("no file in it ends in .parquet");
@@ -436,8 +419,8 @@ fn the_scope_may_be_in_the_names_of_directories() -> TestResult {
     ];
     for (index, directory) in directories.iter().enumerate() {
         fs::create_dir_all(folder.path("in").join(directory))?;
-        let key = Arc::new(StringArray::from(vec![format!("k{index}")])) as ArrayRef;
-        let bits = Arc::new(Int64Array::from(vec![index as i64])) as ArrayRef;
+        let key = strings([format!("k{index}")]);
+        let bits = integers([index as i64]);
         write(
             &folder.path("in").join(directory).join("p.parquet"),
             vec![("key", key), ("fp", bits)],
@@ -468,8 +451,8 @@ fn links_in_a_circle_are_told() -> TestResult {
 
     let folder = Folder::new()?;
     fs::create_dir_all(folder.path("in/sub"))?;
-    let numbers = |numbers: [i64; 2]| Arc::new(Int64Array::from(numbers.to_vec())) as ArrayRef;
-    let keys = Arc::new(StringArray::from(vec!["a", "b"])) as ArrayRef;
+    let numbers = |numbers: [i64; 2]| array(Int64Array::from(numbers.to_vec()));
+    let keys = strings(["a", "b"]);
     write(
         &folder.path("in/sub/a.parquet"),
         vec![
@@ -537,14 +520,8 @@ fn files_that_say_no_scheme_are_not_mixed_with_those_that_do() -> TestResult {
     let folder = Folder::new()?;
     let [foreign, minwise, external] =
         ["foreign.parquet", "minwise.parquet", "external.parquet"].map(|it| folder.path(it));
-    let key = Arc::new(StringArray::from(vec!["f"])) as ArrayRef;
-    write(
-        &foreign,
-        vec![
-            ("key", key),
-            ("fp", Arc::new(Int64Array::from(vec![7])) as ArrayRef),
-        ],
-    )?;
+    let key = strings(["f"]);
+    write(&foreign, vec![("key", key), ("fp", integers([7]))])?;
     for (name, scheme, file) in [
         ("m.simdb", Scheme::Minwise1, &minwise),
         ("e.simdb", Scheme::External, &external),
@@ -571,12 +548,9 @@ fn files_that_say_no_scheme_are_not_mixed_with_those_that_do() -> TestResult {
     // What to do is said.
     run!("import", folder.path("m.simdb"), &foreign)
         .refused("give --scheme minwise-1 if they were made so");
-    done!(
-        "import",
-        folder.path("m.simdb"),
-        &foreign,
-        "--scheme minwise-1"
-    );
+    folder
+        .run("import m.simdb foreign.parquet --scheme minwise-1")?
+        .expect(0);
     run!(
         "import",
         folder.path("n2.simdb"),
@@ -619,12 +593,12 @@ fn no_byte_of_a_footer_makes_an_import_panic() -> TestResult {
 fn whole_numbers_of_every_width_are_read() -> TestResult {
     let folder = Folder::new()?;
     let (input, database) = (folder.path("in.parquet"), folder.path("d.simdb"));
-    let keys = || Arc::new(StringArray::from(vec!["a", "b"])) as ArrayRef;
-    let bits = || Arc::new(Int64Array::from(vec![1, 2])) as ArrayRef;
+    let keys = || strings(["a", "b"]);
+    let bits = || integers([1, 2]);
     let ranks: [ArrayRef; 3] = [
-        Arc::new(Int8Array::from(vec![-1, 7])),
-        Arc::new(UInt16Array::from(vec![65_535, 8])),
-        Arc::new(UInt64Array::from(vec![1 << 62, 9])),
+        array(Int8Array::from(vec![-1, 7])),
+        array(UInt16Array::from(vec![65_535, 8])),
+        array(UInt64Array::from(vec![1 << 62, 9])),
     ];
     let [first, second, third] = ranks;
     let columns = vec![
@@ -640,22 +614,22 @@ fn whole_numbers_of_every_width_are_read() -> TestResult {
     let found = opened.snapshot()?.get("a")?.ok_or("it is lost")?;
     assert_eq!(found.rank(), [-1, 65_535, 1 << 62]);
     drop(opened);
-    let large: ArrayRef = Arc::new(UInt64Array::from(vec![1, 1 << 63]));
+    let large = array(UInt64Array::from(vec![1, 1 << 63]));
     write(
         &input,
         vec![("key", keys()), ("fp", bits()), ("rank_1", large)],
     )?;
     run!("import", &database, &input)
         .refused("row 2: its `rank_1` is 9223372036854775808, which is more");
-    let less: ArrayRef = Arc::new(Int8Array::from(vec![1, -1]));
+    let less = array(Int8Array::from(vec![1, -1]));
     write(
         &input,
         vec![("key", keys()), ("fp", bits()), ("repeats", less)],
     )?;
     run!("import", &database, &input).refused("row 2: -1 repeats cannot be");
     // Of pairs too.
-    let fingerprints = |numbers: Vec<u64>| Arc::new(UInt64Array::from(numbers)) as ArrayRef;
-    let distance = Arc::new(UInt8Array::from(vec![1])) as ArrayRef;
+    let fingerprints = |numbers: Vec<u64>| array(UInt64Array::from(numbers));
+    let distance = array(UInt8Array::from(vec![1]));
     let columns = vec![
         ("fp_a", fingerprints(vec![u64::MAX])),
         ("fp_b", fingerprints(vec![u64::MAX - 1])),
@@ -704,19 +678,14 @@ fn with_rows(path: &Path, rows: u8, of_group: bool) -> TestResult {
 fn rows_that_a_file_says_it_has_and_has_not_are_an_error() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("in.parquet");
-    let database = folder.path("d.simdb");
-    let numbers = |numbers: [i64; 3]| Arc::new(Int64Array::from(numbers.to_vec())) as ArrayRef;
-    let texts = |texts: [&str; 3]| Arc::new(StringArray::from(texts.to_vec())) as ArrayRef;
+    let numbers = |numbers: [i64; 3]| array(Int64Array::from(numbers.to_vec()));
+    let texts = |texts: [&str; 3]| array(StringArray::from(texts.to_vec()));
     for (said, of_group) in [(60, false), (60, true), (2, false), (2, true)] {
         let told = format!("it has 3 rows where its footer says {said}");
-        let refused = |arguments: &[&OsStr]| -> TestResult {
-            let mut command = simdb();
-            Ran::from(command.args(arguments).output()?)
-                .refused("make it again")
-                .says(&told);
+        let refused = |words: &str| -> TestResult {
+            folder.run(words)?.refused("make it again").says(&told);
             Ok(())
         };
-        let name = |name: &'static str| OsStr::new(name);
         write(
             &path,
             vec![
@@ -729,9 +698,9 @@ fn rows_that_a_file_says_it_has_and_has_not_are_an_error() -> TestResult {
             ],
         )?;
         with_rows(&path, said, of_group)?;
-        refused(&[name("import"), database.as_ref(), path.as_ref()])?;
-        assert!(!database.exists());
-        refused(&[name("dedup"), path.as_ref(), name("--list")])?;
+        refused("import d.simdb in.parquet")?;
+        assert!(!folder.path("d.simdb").exists());
+        refused("dedup in.parquet --list")?;
         write(
             &path,
             vec![
@@ -741,7 +710,7 @@ fn rows_that_a_file_says_it_has_and_has_not_are_an_error() -> TestResult {
             ],
         )?;
         with_rows(&path, said, of_group)?;
-        refused(&[name("clusters"), path.as_ref(), name("--pairs")])?;
+        refused("clusters in.parquet --pairs")?;
     }
     Ok(())
 }
@@ -751,14 +720,8 @@ fn rows_that_a_file_says_it_has_and_has_not_are_an_error() -> TestResult {
 fn a_packing_that_is_not_read_is_named() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("in.parquet");
-    let key = Arc::new(StringArray::from(vec!["a"])) as ArrayRef;
-    write(
-        &path,
-        vec![
-            ("key", key),
-            ("fp", Arc::new(Int64Array::from(vec![1])) as ArrayRef),
-        ],
-    )?;
+    let key = strings(["a"]);
+    write(&path, vec![("key", key), ("fp", integers([1]))])?;
     with_footer(&path, |metadata| {
         let mut groups = Vec::new();
         for group in metadata.row_groups() {
@@ -818,14 +781,8 @@ fn groups_of_large_payloads_are_bounded() -> TestResult {
 fn fingerprints_of_another_program_without_sketches_come_into_a_database_without() -> TestResult {
     let folder = Folder::new()?;
     let (foreign, database) = (folder.path("foreign.parquet"), folder.path("d.simdb"));
-    let key = Arc::new(StringArray::from(vec!["a", "f"])) as ArrayRef;
-    write(
-        &foreign,
-        vec![
-            ("key", key),
-            ("fp", Arc::new(Int64Array::from(vec![5, 7])) as ArrayRef),
-        ],
-    )?;
+    let key = strings(["a", "f"]);
+    write(&foreign, vec![("key", key), ("fp", integers([5, 7]))])?;
     done!("import", &database, &foreign, "--scheme minwise-1");
     let stats = done!("stats", &database, "--json").object()?;
     assert_eq!(figures(&stats, ["documents", "sketch_bytes"]), [2, 0]);
@@ -841,9 +798,9 @@ fn fingerprints_of_another_program_without_sketches_come_into_a_database_without
 fn seconds_that_are_milliseconds_are_refused_with_their_row() -> TestResult {
     let folder = Folder::new()?;
     let input = folder.path("in.parquet");
-    let key = Arc::new(StringArray::from(vec!["a", "b"])) as ArrayRef;
-    let bits = Arc::new(Int64Array::from(vec![5, 7])) as ArrayRef;
-    let seen = Arc::new(Int64Array::from(vec![1_700_000_000, 1_700_000_000_000])) as ArrayRef;
+    let key = strings(["a", "b"]);
+    let bits = integers([5, 7]);
+    let seen = integers([1_700_000_000, 1_700_000_000_000]);
     write(
         &input,
         vec![("key", key), ("fp", bits), ("seen_seconds", seen)],

@@ -11,19 +11,17 @@ use arrow_array::{
     Float32Array, Float64Array, Int8Array, Int32Array, Int64Array, RecordBatch, StringArray,
     TimestampMicrosecondArray, UInt64Array,
 };
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, FixedLenByteArray, FixedLenByteArrayType};
 use parquet::file::metadata::{ColumnChunkMetaData, KeyValue};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::parser::parse_message_type;
 use simdb::ingest::{Event, Ingest, ReadOptions, Records};
 use simdb::{CreateOptions, Database};
 
 use crate::int96::write_int96;
-use crate::support::{Folder, Ran, TestResult, done, figures, program, run, run_with_input, simdb};
+use crate::making::{array, column, integers, strings, write_batch, write_groups};
+use crate::support::{Folder, Ran, TestResult, done, figures, run};
 #[cfg(unix)]
 use crate::support::{LIMIT, within};
 
@@ -44,28 +42,23 @@ fn text(i: u64) -> String {
 pub(crate) fn columns(rows: u64, text_column: &'static str) -> Vec<(&'static str, ArrayRef)> {
     let texts = (0..rows).map(|i| (i % 50 != 7).then(|| text(i)));
     vec![
-        (
-            "id",
-            Arc::new(Int64Array::from_iter_values(
-                (0..rows).map(|i| i as i64 + 1_000),
-            )),
-        ),
+        ("id", integers((0..rows).map(|i| i as i64 + 1_000))),
         (
             "quality",
-            Arc::new(Float64Array::from_iter_values(
+            array(Float64Array::from_iter_values(
                 (0..rows).map(|i| i as f64 / 3.0),
             )),
         ),
-        (text_column, Arc::new(StringArray::from_iter(texts))),
+        (text_column, array(StringArray::from_iter(texts))),
         (
             "seen",
-            Arc::new(TimestampMicrosecondArray::from_iter_values(
+            array(TimestampMicrosecondArray::from_iter_values(
                 (0..rows).map(|i| i as i64 * 1_500_000),
             )),
         ),
         (
             "good",
-            Arc::new(BooleanArray::from_iter((0..rows).map(|i| Some(i % 2 == 1)))),
+            array(BooleanArray::from_iter((0..rows).map(|i| Some(i % 2 == 1)))),
         ),
     ]
 }
@@ -83,7 +76,11 @@ pub(crate) fn lines(rows: u64) -> String {
     (0..rows).map(line).collect()
 }
 
-pub(crate) fn write(
+pub(crate) fn write(path: &Path, columns: Vec<(&str, ArrayRef)>) -> TestResult {
+    write_packed(path, columns, Compression::SNAPPY)
+}
+
+fn write_packed(
     path: &Path,
     columns: Vec<(&str, ArrayRef)>,
     compression: Compression,
@@ -97,15 +94,7 @@ pub(crate) fn write(
             "a test".to_owned(),
         )]))
         .build();
-    let mut writer = ArrowWriter::try_new(File::create(path)?, batch.schema(), Some(properties))?;
-    writer.write(&batch)?;
-    writer.close()?;
-    Ok(())
-}
-
-fn ingest_with(database: &Path, input: &Path, arguments: &[&str]) -> TestResult<Ran> {
-    let mut command = program!("ingest", database, input, ..arguments);
-    Ok(run_with_input(&mut command, b"")?)
+    write_batch(path, &batch, Some(properties))
 }
 
 /// All rows of a file, each as a text, with what the file says of itself.
@@ -142,8 +131,8 @@ fn rows(path: &Path) -> TestResult<(Vec<String>, String)> {
 fn rows_are_ingested_as_lines_of_json_are() -> TestResult {
     let folder = Folder::new()?;
     let [parquet, other, jsonl] = ["a.parquet", "b.parquet", "a.jsonl"].map(|it| folder.path(it));
-    write(&parquet, columns(2_000, "text"), Compression::SNAPPY)?;
-    write(
+    write(&parquet, columns(2_000, "text"))?;
+    write_packed(
         &other,
         columns(2_000, "content"),
         Compression::GZIP(Default::default()),
@@ -196,30 +185,18 @@ fn rows_that_survive_are_copied_unchanged() -> TestResult {
     let [input, jsonl, output] =
         ["in.parquet", "in.jsonl", "out.parquet"].map(|it| folder.path(it));
     let [removed, of_lines] = ["removed.jsonl", "of-lines.jsonl"].map(|it| folder.path(it));
-    write(
+    write_packed(
         &input,
         columns(3_000, "text"),
         Compression::ZSTD(Default::default()),
     )?;
     fs::write(&jsonl, lines(3_000))?;
-    done!(
-        "dedup",
-        &input,
-        "--output",
-        &output,
-        "--removed",
-        &removed,
-        "--report",
-        folder.path("r.html")
-    );
-    done!(
-        "dedup",
-        &jsonl,
-        "--output",
-        folder.path("out.jsonl"),
-        "--removed",
-        &of_lines
-    );
+    folder
+        .run("dedup in.parquet --output out.parquet --removed removed.jsonl --report r.html")?
+        .expect(0);
+    folder
+        .run("dedup in.jsonl --output out.jsonl --removed of-lines.jsonl")?
+        .expect(0);
     // The same records are removed as of lines.
     let list = |path: &Path, place: &str| -> TestResult<Vec<u64>> {
         let lines = fs::read_to_string(path)?;
@@ -269,46 +246,30 @@ fn what_cannot_be_read_of_a_parquet_file_is_said() -> TestResult {
     let folder = Folder::new()?;
     let [input, other, output] =
         ["in.parquet", "other.parquet", "out.parquet"].map(|it| folder.path(it));
-    write(&input, columns(30, "body"), Compression::SNAPPY)?;
+    write(&input, columns(30, "body"))?;
     run!("dedup", &input, "--output", &output)
         .refused("--text-field")
         .says("quality, body, seen");
     // The right command is not taken for another run.
     done!("dedup", &input, "--output", &output, "--text-field body");
-    run!(
-        "ingest",
-        folder.path("d.simdb"),
-        &input,
-        "--text-field body --input-format tsv"
-    )
-    .refused("is a Parquet file");
+    folder
+        .run("ingest d.simdb in.parquet --text-field body --input-format tsv")?
+        .refused("is a Parquet file");
     // Files of other columns do not fit into one.
-    write(&other, columns(30, "text"), Compression::SNAPPY)?;
-    let both = run!(
-        "dedup",
-        &input,
-        &other,
-        "--output",
-        folder.path("2.parquet"),
-        "--text-field body"
-    );
+    write(&other, columns(30, "text"))?;
+    let both = folder.run("dedup in.parquet other.parquet --output 2.parquet --text-field body")?;
     both.refused("other.parquet");
-    let jsonl = folder.file("a.jsonl", lines(9))?;
-    run!(
-        "dedup",
-        &other,
-        &jsonl,
-        "--output",
-        folder.path("3.parquet")
-    )
-    .refused("let the output be a directory");
+    folder.file("a.jsonl", lines(9))?;
+    folder
+        .run("dedup other.parquet a.jsonl --output 3.parquet")?
+        .refused("let the output be a directory");
     // A text that is no UTF-8 is rejected, and its row stays.
-    let texts: ArrayRef = Arc::new(BinaryArray::from_iter_values([
+    let texts = array(BinaryArray::from_iter_values([
         &b"\xff\xfe no text"[..],
         text(1).as_bytes(),
     ]));
     let odd = folder.path("odd.parquet");
-    write(&odd, vec![("text", texts)], Compression::SNAPPY)?;
+    write(&odd, vec![("text", texts)])?;
     let ran = run!("dedup", &odd, "--output", folder.path("odd.out"));
     ran.expect(0).says("UTF-8").says("odd.parquet, row 1");
     assert_eq!(rows(&folder.path("odd.out"))?.0.len(), 2);
@@ -323,7 +284,7 @@ fn what_cannot_be_read_of_a_parquet_file_is_said() -> TestResult {
     }
     // Nothing at all is fine.
     let none = folder.path("none.parquet");
-    write(&none, columns(0, "text"), Compression::SNAPPY)?;
+    write(&none, columns(0, "text"))?;
     done!("dedup", &none, "--output", folder.path("none.out")).says("");
     assert!(rows(&folder.path("none.out")).is_ok() || folder.path("none.out").exists());
     Ok(())
@@ -340,13 +301,13 @@ fn a_file_of_which_no_row_could_be_a_document_is_refused_once() -> TestResult {
             builder.values().append_value(text(row));
             builder.append(true);
         }
-        Arc::new(builder.finish())
+        array(builder.finish())
     };
-    let texts = || Arc::new(StringArray::from(vec![text(0), text(3), text(6)])) as ArrayRef;
-    let ids = || Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef;
-    let floats = || Arc::new(Float64Array::from(vec![0.5, 1.5, 2.5])) as ArrayRef;
+    let texts = || strings([text(0), text(3), text(6)]);
+    let ids = || integers([1, 2, 3]);
+    let floats = || array(Float64Array::from(vec![0.5, 1.5, 2.5]));
     let decimals = || -> TestResult<ArrayRef> {
-        Ok(Arc::new(
+        Ok(array(
             Decimal128Array::from(vec![1, 2, 3]).with_precision_and_scale(20, 0)?,
         ))
     };
@@ -374,9 +335,9 @@ fn a_file_of_which_no_row_could_be_a_document_is_refused_once() -> TestResult {
         ),
     ];
     for (columns, arguments, says) in refused {
-        write(&input, columns, Compression::SNAPPY)?;
+        write(&input, columns)?;
         let database = folder.path("d.simdb");
-        let ran = ingest_with(&database, &input, arguments)?.expect(2);
+        let ran = run!("ingest", &database, &input, ..arguments).expect(2);
         assert_eq!(ran.err.matches(says).count(), 1, "{}", ran.err);
         assert!(ran.err.contains("-field` names another of"), "{}", ran.err);
     }
@@ -389,14 +350,9 @@ fn a_file_of_which_no_row_could_be_a_document_is_refused_once() -> TestResult {
             ("text", texts()),
             ("html", lists()),
         ],
-        Compression::SNAPPY,
     )?;
     done!("ingest", folder.path("d.simdb"), &input);
-    write(
-        &input,
-        vec![("id", decimals()?), ("text", texts())],
-        Compression::SNAPPY,
-    )?;
+    write(&input, vec![("id", decimals()?), ("text", texts())])?;
     done!("dedup", &input, "--output", folder.path("out.parquet"));
     Ok(())
 }
@@ -443,11 +399,9 @@ fn files_of_different_columns_are_refused_before_the_cleaning() -> TestResult {
     let folder = Folder::new()?;
     let [text_of, page_of] = ["a.parquet", "b.parquet"].map(|it| folder.path(it));
     for (path, column) in [(&text_of, "text"), (&page_of, "html")] {
-        let texts: ArrayRef = Arc::new(StringArray::from(vec![text(0), text(3)]));
+        let texts = strings([text(0), text(3)]);
         let batch = RecordBatch::try_from_iter([(column, texts)])?;
-        let mut writer = ArrowWriter::try_new(File::create(path)?, batch.schema(), None)?;
-        writer.write(&batch)?;
-        writer.close()?;
+        write_batch(path, &batch, None)?;
     }
     let output = folder.path("out.parquet");
     run!("dedup", &text_of, &page_of, "--output", &output)
@@ -462,20 +416,16 @@ fn files_of_different_columns_are_refused_before_the_cleaning() -> TestResult {
 fn whole_numbers_of_every_width_are_keys() -> TestResult {
     let folder = Folder::new()?;
     let input = folder.path("in.parquet");
-    let texts = || Arc::new(StringArray::from(vec![text(0), text(3)])) as ArrayRef;
+    let texts = || strings([text(0), text(3)]);
     let ids: [(ArrayRef, [&str; 2]); 2] = [
         (
-            Arc::new(UInt64Array::from(vec![7, u64::MAX])),
+            array(UInt64Array::from(vec![7, u64::MAX])),
             ["7", "18446744073709551615"],
         ),
-        (Arc::new(Int8Array::from(vec![-8, 9])), ["-8", "9"]),
+        (array(Int8Array::from(vec![-8, 9])), ["-8", "9"]),
     ];
     for (column, keys) in ids {
-        write(
-            &input,
-            vec![("id", column), ("text", texts())],
-            Compression::SNAPPY,
-        )?;
+        write(&input, vec![("id", column), ("text", texts())])?;
         done!("ingest", folder.path("d.simdb"), &input);
         for key in keys {
             done!("get", folder.path("d.simdb"), "--", key);
@@ -493,13 +443,9 @@ fn survivors(
 ) -> TestResult<(Vec<i64>, String)> {
     let [input, output] = ["in.parquet", "out.parquet"].map(|it| folder.path(it));
     _ = fs::remove_file(&output);
-    let ids: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
-    let texts: ArrayRef = Arc::new(StringArray::from(vec![text(0); 3]));
-    write(
-        &input,
-        vec![("id", ids), ("text", texts), (name, values)],
-        Compression::SNAPPY,
-    )?;
+    let ids = integers([1, 2, 3]);
+    let texts = strings(vec![text(0); 3]);
+    write(&input, vec![("id", ids), ("text", texts), (name, values)])?;
     let ran = run!("dedup", &input, "-o", &output, "--survivor", order);
     let mut kept = Vec::new();
     if output.exists() {
@@ -517,7 +463,7 @@ fn ranks(lists: [&[Option<i64>]; 3]) -> ArrayRef {
     for list in lists {
         builder.append_value(list.iter().copied());
     }
-    Arc::new(builder.finish())
+    array(builder.finish())
 }
 
 /// Decimal numbers with two digits behind the point.
@@ -533,17 +479,17 @@ fn ranks_and_times_decide_in_whatever_type_a_column_holds_them() -> TestResult {
     let good: [(&str, ArrayRef, &str); 8] = [
         (
             "rank",
-            Arc::new(Float64Array::from(vec![1.0, 3.0, -2.0])),
+            array(Float64Array::from(vec![1.0, 3.0, -2.0])),
             "rank",
         ),
         (
             "rank",
-            Arc::new(Float32Array::from(vec![Some(1.0), Some(3.0), None])),
+            array(Float32Array::from(vec![Some(1.0), Some(3.0), None])),
             "rank",
         ),
         (
             "rank",
-            Arc::new(Float64Array::from(vec![f64::NAN, 3.0, f64::NAN])),
+            array(Float64Array::from(vec![f64::NAN, 3.0, f64::NAN])),
             "rank",
         ),
         ("rank", decimals(vec![100, 300, -200])?, "rank"),
@@ -558,12 +504,12 @@ fn ranks_and_times_decide_in_whatever_type_a_column_holds_them() -> TestResult {
         ),
         (
             "time",
-            Arc::new(Date32Array::from(vec![-1, 20_000, 19_999])),
+            array(Date32Array::from(vec![-1, 20_000, 19_999])),
             "latest",
         ),
         (
             "seen",
-            Arc::new(Float64Array::from(vec![1.5e9, 1.7e9, 1.6e9])),
+            array(Float64Array::from(vec![1.5e9, 1.7e9, 1.6e9])),
             "latest",
         ),
         (
@@ -583,20 +529,20 @@ fn ranks_and_times_decide_in_whatever_type_a_column_holds_them() -> TestResult {
     let refused: [(&str, ArrayRef, &str, &str); 6] = [
         (
             "rank",
-            Arc::new(Float64Array::from(vec![0.5, 3.5, 0.25])),
+            array(Float64Array::from(vec![0.5, 3.5, 0.25])),
             "rank",
             a_rank,
         ),
         (
             "rank",
-            Arc::new(Float64Array::from(vec![1e300, f64::INFINITY, -1e300])),
+            array(Float64Array::from(vec![1e300, f64::INFINITY, -1e300])),
             "rank",
             a_rank,
         ),
         ("rank", decimals(vec![50, 350, 25])?, "rank", a_rank),
         (
             "rank",
-            Arc::new(BooleanArray::from(vec![true, false, true])),
+            array(BooleanArray::from(vec![true, false, true])),
             "rank",
             a_rank,
         ),
@@ -608,7 +554,7 @@ fn ranks_and_times_decide_in_whatever_type_a_column_holds_them() -> TestResult {
         ),
         (
             "time",
-            Arc::new(BooleanArray::from(vec![true, false, true])),
+            array(BooleanArray::from(vec![true, false, true])),
             "latest",
             a_time,
         ),
@@ -628,19 +574,16 @@ fn ranks_and_times_decide_in_whatever_type_a_column_holds_them() -> TestResult {
 fn ranks_and_times_of_every_type_are_stored() -> TestResult {
     let folder = Folder::new()?;
     let [input, database] = ["in.parquet", "d.simdb"].map(|it| folder.path(it));
-    let ids: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
-    let texts: ArrayRef = Arc::new(StringArray::from(vec![text(0), text(3)]));
+    let ids = strings(["a", "b"]);
+    let texts = strings([text(0), text(3)]);
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("id", ids),
         ("text", texts),
-        ("rank", Arc::new(Float64Array::from(vec![7.0, -3.0]))),
-        ("time", Arc::new(Date32Array::from(vec![1, 20_000]))),
-        (
-            "repeats",
-            Arc::new(Float64Array::from(vec![Some(5.0), None])),
-        ),
+        ("rank", array(Float64Array::from(vec![7.0, -3.0]))),
+        ("time", array(Date32Array::from(vec![1, 20_000]))),
+        ("repeats", array(Float64Array::from(vec![Some(5.0), None]))),
     ];
-    write(&input, columns, Compression::SNAPPY)?;
+    write(&input, columns)?;
     done!("ingest", &database, &input);
     let a = done!("get", &database, "a --json").last()?;
     assert_eq!(a["rank"], serde_json::json!([7]), "{a}");
@@ -656,11 +599,11 @@ fn ranks_and_times_of_every_type_are_stored() -> TestResult {
 fn bytes_in_a_column_that_is_not_the_text_do_not_matter() -> TestResult {
     let folder = Folder::new()?;
     let [input, database] = ["in.parquet", "d.simdb"].map(|it| folder.path(it));
-    let bytes = || Arc::new(BinaryArray::from_iter_values([&b"\xff\xfe"[..], b"\0\0"])) as ArrayRef;
+    let bytes = || array(BinaryArray::from_iter_values([&b"\xff\xfe"[..], b"\0\0"]));
     let columns = || -> Vec<(&str, ArrayRef)> {
         vec![
-            ("id", Arc::new(StringArray::from(vec!["a", "b"]))),
-            ("text", Arc::new(StringArray::from(vec![text(0), text(3)]))),
+            ("id", strings(["a", "b"])),
+            ("text", strings([text(0), text(3)])),
         ]
     };
     for name in [
@@ -675,14 +618,14 @@ fn bytes_in_a_column_that_is_not_the_text_do_not_matter() -> TestResult {
         "time",
     ] {
         // The second value is UTF-8 by chance, and is what these are in lines of JSON.
-        let odd = Arc::new(BinaryArray::from(vec![Some(&b"\xff\xfe"[..]), None])) as ArrayRef;
+        let odd = array(BinaryArray::from(vec![Some(&b"\xff\xfe"[..]), None]));
         let values = match name {
             "scope" | "rank" | "time" => odd,
             _ => bytes(),
         };
         let mut columns = columns();
         columns.push((name, values));
-        write(&input, columns, Compression::SNAPPY)?;
+        write(&input, columns)?;
         _ = fs::remove_file(&database);
         let ran = done!("ingest", &database, &input, "--json");
         let totals = ran.last()?;
@@ -696,7 +639,7 @@ fn bytes_in_a_column_that_is_not_the_text_do_not_matter() -> TestResult {
     // A payload is stored as it is.
     let mut with_payload = columns();
     with_payload.push(("payload", bytes()));
-    write(&input, with_payload, Compression::SNAPPY)?;
+    write(&input, with_payload)?;
     _ = fs::remove_file(&database);
     done!("ingest", &database, &input);
     let a = done!("get", &database, "a --json").last()?;
@@ -711,31 +654,24 @@ fn bytes_in_a_column_that_is_not_the_text_do_not_matter() -> TestResult {
         page("windows-1251", b"\xcf\xf0\xe8\xe2\xe5\xf2"),
         page("utf-8", "Привет".as_bytes()),
     ];
-    let pages: ArrayRef = Arc::new(BinaryArray::from_iter_values(pages));
+    let pages = array(BinaryArray::from_iter_values(pages));
     let columns_of_pages: [(&str, &[&str]); 2] = [("html", &[]), ("raw", &["--html-field", "raw"])];
     for (name, arguments) in columns_of_pages {
         write(
             &input,
-            vec![
-                ("id", Arc::new(Int64Array::from(vec![1, 2]))),
-                (name, Arc::clone(&pages)),
-            ],
-            Compression::SNAPPY,
+            vec![("id", integers([1, 2])), (name, Arc::clone(&pages))],
         )?;
-        let mut command = program!("dedup --list --max-distance 0", &input, ..arguments);
-        run_with_input(&mut command, b"")?
-            .expect(0)
+        done!("dedup --list --max-distance 0", &input, ..arguments)
             .says("1 group of near-duplicates with 2 records");
     }
     // The advice is for a column.
-    let texts: ArrayRef = Arc::new(BinaryArray::from_iter_values([
+    let texts = array(BinaryArray::from_iter_values([
         &b"ab\xff"[..],
         text(3).as_bytes(),
     ]));
     write(
         &input,
         vec![("id", columns()[0].1.clone()), ("text", texts)],
-        Compression::SNAPPY,
     )?;
     done!("ingest", &database, &input)
         .says("the text is not UTF-8 (byte 3); write its column as STRING")
@@ -750,30 +686,21 @@ fn a_text_that_is_not_utf8_is_rejected_whatever_its_column_says() -> TestResult 
     let [input, database] = ["in.parquet", "d.simdb"].map(|it| folder.path(it));
     let schema =
         "message m { REQUIRED BYTE_ARRAY id (UTF8); OPTIONAL BYTE_ARRAY text (UTF8) = 7; }";
-    let mut file = SerializedFileWriter::new(
-        File::create(&input)?,
-        Arc::new(parse_message_type(schema)?),
-        Arc::new(WriterProperties::builder().build()),
-    )?;
-    let mut group = file.next_row_group()?;
     let texts = [
         text(0).into_bytes(),
         b"ab\xff".to_vec(),
         text(3).into_bytes(),
     ];
-    let columns: [([ByteArray; 3], Option<&[i16]>); 2] = [
-        (["a", "b", "c"].map(ByteArray::from), None),
-        (texts.map(ByteArray::from), Some(&[1, 1, 1])),
-    ];
-    for (values, levels) in columns {
-        let mut column = group.next_column()?.ok_or("there is a column")?;
-        column
-            .typed::<ByteArrayType>()
-            .write_batch(&values, levels, None)?;
-        column.close()?;
-    }
-    group.close()?;
-    file.close()?;
+    write_groups(
+        &input,
+        schema,
+        WriterProperties::default(),
+        [texts],
+        |group, texts| {
+            column::<ByteArrayType>(group, &["a", "b", "c"].map(ByteArray::from), None)?;
+            column::<ByteArrayType>(group, &texts.map(ByteArray::from), Some((&[1; 3], None)))
+        },
+    )?;
     let ran = done!("ingest", &database, &input, "--json");
     let totals = ran.last()?;
     assert_eq!(
@@ -800,19 +727,14 @@ fn long_texts_are_rejected_one_by_one() -> TestResult {
         _ => 1,
     });
     let numbers = Int32Array::from_iter_values(numbers);
-    let texts = DictionaryArray::new(numbers, Arc::new(StringArray::from(texts.to_vec())));
-    let columns: Vec<(&str, ArrayRef)> = vec![
-        ("id", Arc::new(Int64Array::from_iter_values(0..66))),
-        ("text", Arc::new(texts)),
-    ];
+    let texts = DictionaryArray::new(numbers, array(StringArray::from(texts.to_vec())));
+    let columns: Vec<(&str, ArrayRef)> = vec![("id", integers(0..66)), ("text", Arc::new(texts))];
     let batch = RecordBatch::try_from_iter(columns)?;
     let properties = WriterProperties::builder()
         .set_dictionary_page_size_limit(1 << 30)
         .set_statistics_enabled(EnabledStatistics::None)
         .build();
-    let mut writer = ArrowWriter::try_new(File::create(&input)?, batch.schema(), Some(properties))?;
-    writer.write(&batch)?;
-    writer.close()?;
+    write_batch(&input, &batch, Some(properties))?;
     assert!(input.metadata()?.len() < 2 * LONG);
     let ran = done!("ingest", &database, &input, "--max-record 1000000 --json");
     let totals = ran.last()?;
@@ -835,52 +757,30 @@ fn keys_that_are_bytes_name_their_rows() -> TestResult {
     let uuid_text = "0f1f2f3f-4f5f-6f7f-8f9f-afbfcfdfefff";
     let sha1 = vec![0xff; 20];
     let sha1_text = "/".repeat(26) + "8=";
-    type Case<'c> = (&'c str, &'c [&'c str], &'c [u8], &'c str, &'c str);
-    let cases: [Case<'_>; 4] = [
-        ("id (UUID)", &[], &uuid, "key", uuid_text),
-        (
-            "doc (UUID)",
-            &["--key-field", "doc"],
-            &uuid,
-            "key",
-            uuid_text,
-        ),
-        ("url", &[], &sha1, "key_base64", &sha1_text),
-        (
-            "sha",
-            &["--key-field", "sha"],
-            &sha1,
-            "key_base64",
-            &sha1_text,
-        ),
+    let cases: [(&str, &str, &[u8], &str, &str); 4] = [
+        ("id (UUID)", "", &uuid, "key", uuid_text),
+        ("doc (UUID)", "--key-field doc", &uuid, "key", uuid_text),
+        ("url", "", &sha1, "key_base64", &sha1_text),
+        ("sha", "--key-field sha", &sha1, "key_base64", &sha1_text),
     ];
-    for (kind, arguments, bytes, key, value) in cases {
+    for (kind, options, bytes, key, value) in cases {
         let length = bytes.len();
         let schema = format!(
             "message m {{ REQUIRED FIXED_LEN_BYTE_ARRAY ({length}) {kind}; REQUIRED BYTE_ARRAY text (UTF8); }}"
         );
-        let mut file = SerializedFileWriter::new(
-            File::create(&input)?,
-            Arc::new(parse_message_type(&schema)?),
-            Arc::new(WriterProperties::builder().build()),
+        write_groups(
+            &input,
+            &schema,
+            WriterProperties::default(),
+            [bytes],
+            |group, bytes| {
+                let keys = [FixedLenByteArray::from(bytes.to_vec())];
+                column::<FixedLenByteArrayType>(group, &keys, None)?;
+                column::<ByteArrayType>(group, &[ByteArray::from(text(0).into_bytes())], None)
+            },
         )?;
-        let mut group = file.next_row_group()?;
-        let mut column = group.next_column()?.ok_or("there is a first column")?;
-        let keys = [FixedLenByteArray::from(bytes.to_vec())];
-        column
-            .typed::<FixedLenByteArrayType>()
-            .write_batch(&keys, None, None)?;
-        column.close()?;
-        let mut column = group.next_column()?.ok_or("there is a second column")?;
-        let texts = [ByteArray::from(text(0).into_bytes())];
-        column
-            .typed::<ByteArrayType>()
-            .write_batch(&texts, None, None)?;
-        column.close()?;
-        group.close()?;
-        file.close()?;
         _ = fs::remove_file(&database);
-        ingest_with(&database, &input, arguments)?.expect(0);
+        done!("ingest", &database, &input, ..options.split_whitespace());
         let dumped = done!("dump", &database).last()?;
         assert_eq!(dumped[key], value, "{kind}: {dumped}");
     }
@@ -891,14 +791,10 @@ fn keys_that_are_bytes_name_their_rows() -> TestResult {
 fn a_column_that_is_named_and_not_there_is_told() -> TestResult {
     let folder = Folder::new()?;
     let input = folder.path("in.parquet");
-    write(&input, columns(30, "text"), Compression::SNAPPY)?;
-    run!(
-        "ingest",
-        folder.path("d.simdb"),
-        &input,
-        "--text-field body"
-    )
-    .refused("it has no column `body`; `--text-field` names another of id, quality, text");
+    write(&input, columns(30, "text"))?;
+    folder
+        .run("ingest d.simdb in.parquet --text-field body")?
+        .refused("it has no column `body`; `--text-field` names another of id, quality, text");
     Ok(())
 }
 
@@ -907,11 +803,7 @@ fn a_column_that_is_named_and_not_there_is_told() -> TestResult {
 fn the_marks_of_a_job_are_no_documents() -> TestResult {
     let folder = Folder::new()?;
     fs::create_dir(folder.path("job"))?;
-    write(
-        &folder.path("job/part-0.parquet"),
-        columns(40, "text"),
-        Compression::SNAPPY,
-    )?;
+    write(&folder.path("job/part-0.parquet"), columns(40, "text"))?;
     for name in [
         "_SUCCESS",
         "_committed_1",
@@ -926,12 +818,7 @@ fn the_marks_of_a_job_are_no_documents() -> TestResult {
         sources.lines().count() == 1 && sources.contains("part-0.parquet"),
         "{sources}"
     );
-    done!(
-        "dedup",
-        folder.path("job"),
-        "--output",
-        folder.path("clean")
-    );
+    folder.run("dedup job --output clean")?.expect(0);
     assert_eq!(fs::read_dir(folder.path("clean"))?.count(), 1);
     Ok(())
 }
@@ -961,23 +848,18 @@ fn a_column_of_nulls_counts_as_absent() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("a.parquet");
     for name in ["seen", "rank", "repeats", "scope", "payload"] {
-        let nulls: ArrayRef = Arc::new(arrow_array::NullArray::new(4));
-        let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..4).map(text)));
-        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..4));
+        let nulls = array(arrow_array::NullArray::new(4));
+        let texts = strings((0..4).map(text));
+        let ids = integers(0..4);
         let columns = [
             ("id", ids, false),
             ("text", texts, false),
             (name, nulls, true),
         ];
         let batch = RecordBatch::try_from_iter_with_nullable(columns)?;
-        let mut writer = ArrowWriter::try_new(File::create(&path)?, batch.schema(), None)?;
-        writer.write(&batch)?;
-        writer.close()?;
+        write_batch(&path, &batch, None)?;
         let database = folder.path(&format!("{name}.simdb"));
-        let mut read = simdb();
-        run_with_input(read.arg("ingest").arg(&database).arg(&path), b"")?
-            .expect(0)
-            .prints_no("rejected");
+        done!("ingest", &database, &path).prints_no("rejected");
     }
     Ok(())
 }
