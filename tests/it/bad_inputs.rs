@@ -275,8 +275,7 @@ fn a_file_that_was_changed_is_read_again_and_one_that_was_only_touched_is_not() 
         .write(true)
         .open(&input)?
         .set_modified(SystemTime::UNIX_EPOCH)?;
-    let touched = done!("ingest", &path, &input, "--json").last()?;
-    assert_eq!(figures(&touched, ["documents", "unchanged_inputs"]), [0, 1]);
+    done!("ingest", &path, &input, "--json").counts(["documents", "unchanged_inputs"], [0, 1]);
     // Between two samples, and with the old time.
     let at = whole.len() / 30;
     let at = at

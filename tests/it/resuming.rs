@@ -344,12 +344,6 @@ fn timeless(ran: &Ran) -> Vec<&str> {
     ran.out.lines().filter(|it| !it.contains(" s")).collect()
 }
 
-/// The totals of a run have as many of these as they should.
-fn assert_last(ran: &Ran, field: &str, count: u64) -> TestResult {
-    assert_eq!(ran.last()?[field], count, "{ran:?}");
-    Ok(())
-}
-
 fn line(key: &str, bits: u64, rank: i64) -> String {
     format!("{{\"key\":\"{key}\",\"fingerprint\":\"{bits:016x}\",\"rank\":{rank},\"seen\":1}}\n")
 }
@@ -507,13 +501,13 @@ fn what_was_added_to_an_input_is_read_and_another_content_is_read_from_its_begin
         read(&path, &[&input], "--json")?;
         append(&input, written(&line("c", 0xff00_0000, 0))?)?;
         let grown = read(&path, &[&input], "--json")?.says("has become longer");
-        assert_last(&grown, "documents", 1)?;
+        grown.counts(["documents"], [1]);
         fs::write(
             &input,
             written(&[line("x", 1 << 41, 0), line("y", 1 << 51, 0)].concat())?,
         )?;
         let changed = read(&path, &[&input], "--json")?.says("has changed since it was read");
-        assert_last(&changed, "documents", 2)?;
+        changed.counts(["documents"], [2]);
         done!("sources", &path, "--forget", &input);
     }
     Ok(())
@@ -541,7 +535,7 @@ fn a_text_or_a_page_that_has_grown_is_read_from_its_beginning() -> TestResult {
         assert_eq!(resumed, [Resumed::Changed], "{name}");
         drop(database);
         let grown = read(&path, &[&input], "--json")?.says("has changed since it was read");
-        assert_last(&grown, "documents", 1)?;
+        grown.counts(["documents"], [1]);
     }
     Ok(())
 }
@@ -757,7 +751,7 @@ fn what_is_added_behind_a_second_reading_is_compared_with_all_that_is_stored() -
         read(&path, &[&input], &format!("{options} --again"))?;
         append(&input, &added)?;
         let grown = read(&path, &[&input], options)?;
-        assert_last(&grown, "duplicates", 1)?;
+        grown.counts(["duplicates"], [1]);
 
         // Of standard input, what it has no more is stored all the same.
         let feed = |text: &str, restarts: bool| {
@@ -772,7 +766,7 @@ fn what_is_added_behind_a_second_reading_is_compared_with_all_that_is_stored() -
         let other = line("c", 1 << 50, 0);
         feed(&other, true)?.expect(0);
         let grown = feed(&(other + &added), false)?.expect(0);
-        assert_last(&grown, "duplicates", 1)?;
+        grown.counts(["duplicates"], [1]);
 
         // One that cannot be read to its end the second time keeps nothing from being compared with others.
         let path = folder.path("failed.simdb");
@@ -784,7 +778,7 @@ fn what_is_added_behind_a_second_reading_is_compared_with_all_that_is_stored() -
         ran(&path, &[&input], &format!("{options} --again"))?.expect(2);
         let added = folder.file("c.jsonl", &added)?;
         let new = ran(&path, &[&input, &added], options)?.expect(2);
-        assert_last(&new, "duplicates", 1)?;
+        new.counts(["duplicates"], [1]);
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{Folder, Ran, TestResult, done, figures, program, run, run_with_input};
+use crate::support::{Folder, Ran, TestResult, done, program, run, run_with_input};
 
 const FIRST: &str = "The river rose above its banks on Sunday. Nobody was hurt. Dr. Lee thanked the helpers of the \
                      town, who had worked all night.\n\n\n* * *\n\n明天全省大部分地区有大雨。";
@@ -93,11 +93,7 @@ fn a_repeated_sentence_is_found_with_its_place() -> TestResult {
     let near = ran.json()?.swap_remove(0);
     assert_eq!(near["key"], format!("{}#2", page.display()));
     assert_eq!(near["matches"][0]["key"], format!("{}#2", text.display()));
-    let totals = ran.last()?;
-    assert_eq!(
-        figures(&totals, ["units", "too_short", "inserted"]),
-        [4, 2, 2]
-    );
+    ran.counts(["units", "too_short", "inserted"], [4, 2, 2]);
     Ok(())
 }
 
@@ -200,11 +196,7 @@ fn a_document_that_comes_again_has_only_its_new_units() -> TestResult {
 
     // The second sentence moves up, and would be a near-duplicate of itself.
     let ran = ingest(&two, &["--on-duplicate", "skip"])?;
-    let counts = ran.last()?;
-    assert_eq!(
-        figures(&counts, ["duplicates", "inserted", "deleted"]),
-        [0, 1, 3]
-    );
+    ran.counts(["duplicates", "inserted", "deleted"], [0, 1, 3]);
     assert_eq!(keys(&database)?, ["a#1"]);
 
     // The same document several times in one input, in batches of one and of many.
@@ -279,10 +271,6 @@ fn what_cannot_be_cut_is_rejected() -> TestResult {
     );
     let ran = ran.says("in.jsonl, line 2: the record brings no text, so it cannot be cut");
     let ran = ran.says("in.jsonl, line 3: the key has 4097 bytes; at most 4096 are allowed");
-    let counts = ran.last()?;
-    assert_eq!(
-        figures(&counts, ["documents", "rejected", "units"]),
-        [2, 2, 13]
-    );
+    ran.counts(["documents", "rejected", "units"], [2, 2, 13]);
     Ok(())
 }

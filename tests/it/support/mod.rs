@@ -472,6 +472,13 @@ impl Ran {
             .ok_or_else(|| "nothing on standard output".into())
     }
 
+    /// Checks numbers in the last object on standard output.
+    #[track_caller]
+    pub(crate) fn counts<const N: usize>(&self, fields: [&str; N], expected: [u64; N]) {
+        let object = self.last().expect("standard output has objects");
+        assert_eq!(figures(&object, fields), expected, "{self:?}");
+    }
+
     /// Checks the exit code, and shows the output if it is another. What is said of one thing has to say so.
     #[track_caller]
     pub(crate) fn expect(self, code: i32) -> Self {
