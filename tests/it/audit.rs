@@ -237,22 +237,9 @@ fn a_planted_near_duplicate_is_found_with_both_places() -> TestResult {
         "{}",
         ran.out
     );
-    assert!(
-        ran.out.contains(&format!("{path}:3 is near to {path}:5")),
-        "{}",
-        ran.out
-    );
-    assert!(
-        ran.out.contains("near to each other: 2 pairs"),
-        "{}",
-        ran.out
-    );
-    assert!(
-        ran.out
-            .ends_with("NOT proven: there are counter-examples.\n"),
-        "{}",
-        ran.out
-    );
+    let ran = ran.prints(&format!("{path}:3 is near to {path}:5"));
+    let ran = ran.prints("near to each other: 2 pairs");
+    ran.ends("NOT proven: there are counter-examples.\n");
     // With the inputs, it is also seen that they are in none.
     let report = audited(&output, &list, &[input], "")?.expect(1).object()?;
     assert_eq!(report["inputs"]["foreign"], 2);

@@ -358,22 +358,14 @@ fn stats_and_check_say_what_the_file_holds() -> TestResult {
             .as_u64()
             .is_some_and(|bytes| bytes > 0)
     );
-    assert!(
-        done!("stats", &database)
-            .out
-            .starts_with("documents         5\n")
-    );
+    done!("stats", &database).begins("documents         5\n");
     let check = done!("check", &database, "--json").object()?;
     assert_eq!(check["pages_verified"], true);
     assert_eq!(
         (&check["sound"], &check["documents"], &check["fingerprints"]),
         (&json!(true), &json!(5), &json!(5))
     );
-    assert!(
-        done!("check", &database)
-            .out
-            .ends_with("sound; 5 documents, 5 fingerprints\n")
-    );
+    done!("check", &database).ends("sound; 5 documents, 5 fingerprints\n");
     Ok(())
 }
 

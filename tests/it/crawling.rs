@@ -83,11 +83,7 @@ fn a_crawler_goes_on_where_it_was_killed() -> TestResult {
     };
     assert!(kills > 0, "it was too fast to be killed");
     assert!(looked > 0, "it never answered");
-    assert!(
-        last.err.contains(" pages stored, 0 near-duplicates"),
-        "{}",
-        last.err
-    );
+    last.says(" pages stored, 0 near-duplicates");
     let database = Database::open(&path, &OpenOptions::new())?;
     assert_eq!(
         database.snapshot()?.stats()?.documents,

@@ -378,12 +378,7 @@ fn what_cannot_be_measured_is_refused() -> TestResult {
         ran.err
     );
     let one = folder.file("one.tsv", "a\tone document alone\n")?;
-    assert!(
-        run!("eval", &one)
-            .expect(2)
-            .err
-            .contains("two documents or more")
-    );
+    run!("eval", &one).refused("two documents or more");
     Ok(())
 }
 

@@ -22,7 +22,7 @@ use simdb::{
 use crate::support::random::{Random, amount, seed_or};
 use crate::support::{
     Folder, LIMIT, Ran, TestResult, assert_error, assert_sound, document, done, external,
-    insert_all, program, query_of, run, run_with_input, simdb, spread, wait_until, within,
+    insert_all, query_of, run, run_with_input, simdb, spread, wait_until, within,
 };
 
 /// So long clients wait in vain in a test that is about waiting in vain.
@@ -1506,37 +1506,32 @@ fn without_time(ran: &Ran) -> &str {
 #[test]
 fn ingest_of_a_database_that_is_served_goes_through_its_socket() -> TestResult {
     let folder = Folder::new()?;
-    folder.file(
-        "a.tsv",
-        "first\t0000000000000001\nsecond\t0000000000000003\n",
-    )?;
+    let first = "first\t0000000000000001\nsecond\t0000000000000003\n";
+    folder.file("a.tsv", first)?;
     let input = "third\t0000000000000007\nbad line\n";
-    let ingested = |arguments: &[&str], input: &str| {
-        let mut command = program!("ingest --input-format fingerprints", ..arguments);
-        command.current_dir(folder.path("."));
+    let ingested = |more: &str, input: &str| {
+        let mut command = folder.command(&format!("ingest --input-format fingerprints {more}"));
         run_with_input(&mut command, input.as_bytes())
     };
     // What is printed of a database in use is what is printed of one that is not.
-    let alone = ingested(&["alone.simdb", "a.tsv"], "")?.expect(0);
+    let alone = ingested("alone.simdb a.tsv", "")?.expect(0);
     let path = folder.path("d.simdb");
     let owner = Owner::start(&path, &[])?;
-    let served = ingested(&["d.simdb", "a.tsv"], "")?.expect(0);
+    let served = ingested("d.simdb a.tsv", "")?.expect(0);
     assert_eq!(without_time(&served), without_time(&alone));
-    let rest = ["--rejected", "rejected.txt", "-"];
-    let served = ingested(&[&["d.simdb"][..], &rest].concat(), input)?.expect(0);
+    let served = ingested("d.simdb --rejected rejected.txt -", input)?.expect(0);
     let rejected = fs::read(folder.path("rejected.txt"))?;
     fs::remove_file(folder.path("rejected.txt"))?;
-    let alone = ingested(&[&["alone.simdb"][..], &rest].concat(), input)?.expect(0);
+    let alone = ingested("alone.simdb --rejected rejected.txt -", input)?.expect(0);
     assert_eq!(without_time(&served), without_time(&alone));
     assert_eq!(rejected, fs::read(folder.path("rejected.txt"))?);
     assert!(!rejected.is_empty());
     // The other process would write to its own.
-    let own = [&["d.simdb"][..], &["--rejected", "/dev/stderr", "-"]].concat();
-    ingested(&own, input)?.refused("only this process has it");
+    ingested("d.simdb --rejected /dev/stderr -", input)?.refused("only this process has it");
     // It was read to its end, and is known again.
-    ingested(&["d.simdb", "a.tsv"], "")?.expect(0).says("again");
+    ingested("d.simdb a.tsv", "")?.expect(0).says("again");
     // Other choices than those of the database are refused, as they are of one that is closed.
-    ingested(&["d.simdb", "--sketch", "16", "a.tsv"], "")?.refused("sketch");
+    ingested("d.simdb --sketch 16 a.tsv", "")?.refused("sketch");
     let client = Client::connect(&path, &patient())?;
     assert!(client.get("third")?.is_some());
     assert!(owner.end()?);

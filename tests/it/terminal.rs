@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::{
-    Folder, Ran, TestResult, document, done, insert_all, program, run, run_with_input, simdb,
+    Folder, Ran, TestResult, document, done, insert_all, program, run, run_with_input,
 };
 
 /// Escape sequence, C1 control, override, mark, isolate, line separator, zero width, byte order mark, tag.
@@ -24,17 +24,11 @@ fn hostile_keys_are_escaped_in_text_and_in_json() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let key = format!("http://a/{HOSTILE}");
-    insert_all(
-        &folder.database("d.simdb")?,
-        [
-            document(key.as_bytes(), 0).with_payload(HOSTILE),
-            document("b", 1),
-        ],
-    )?;
+    let hostile = document(key.as_bytes(), 0).with_payload(HOSTILE);
+    insert_all(&folder.database("d.simdb")?, [hostile, document("b", 1)])?;
     for json in [false, true] {
         let ask = |arguments: &[&str]| -> std::io::Result<Ran> {
-            let mut command = program!(..arguments, &path, ..json.then_some("--json"));
-            Ok(command.output()?.into())
+            Ok(run!(..arguments, &path, ..json.then_some("--json")))
         };
         for arguments in [
             &["query", "--key", "b"][..],
@@ -44,28 +38,21 @@ fn hostile_keys_are_escaped_in_text_and_in_json() -> TestResult {
         ] {
             let ran = ask(arguments)?.expect(0);
             assert_harmless(&ran);
-            assert!(
-                json || arguments[0] == "expire"
-                    || ran.out.contains("u{202e}")
-                    || ran.out.contains("u202e")
-            );
+            let is_escaped = ran.out.contains("u{202e}") || ran.out.contains("u202e");
+            assert!(json || arguments[0] == "expire" || is_escaped);
         }
         assert_harmless(&ask(&["query", "--key", HOSTILE])?.expect(1));
     }
     let stored = done!("get", &path, &key, "--json");
     assert_harmless(&stored);
+    let stored = stored.object()?;
     assert_eq!(
-        (&stored.object()?["key"], &stored.object()?["payload"]),
+        (&stored["key"], &stored["payload"]),
         (&json!(key), &json!(HOSTILE))
     );
     // What was escaped in a dump is the same once more.
     let dump = done!("dump", &path).out;
-    let mut command = simdb();
-    run_with_input(
-        command.arg("load").arg(folder.path("e.simdb")),
-        dump.as_bytes(),
-    )?
-    .expect(0);
+    run_with_input(&mut folder.command("load e.simdb"), dump.as_bytes())?.expect(0);
     assert_eq!(done!("dump", folder.path("e.simdb")).out, dump);
     assert_harmless(&done!("delete", &path, &key));
     Ok(())

@@ -111,12 +111,7 @@ fn queries_ask_for_each_unit() -> TestResult {
     let file = folder.file("q.txt", text)?;
     let ran = done!("query", &database, "--unit sentence --file", &file);
     assert_eq!(ran.out.lines().count(), 2);
-    assert!(
-        ran.out
-            .starts_with(&format!("{}#2 is near http://b/#2", file.display())),
-        "{}",
-        ran.out
-    );
+    ran.begins(&format!("{}#2 is near http://b/#2", file.display()));
 
     let input = format!(
         "{{\"id\":\"q\",\"text\":\"{text}\"}}\n{{\"id\":\"bad\"}}\n{{\"id\":\"r\",\"text\":\"Nobody was hurt.\"}}\n"
