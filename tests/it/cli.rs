@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use crate::support::{
-    Folder, Ran, TestResult, bundled, done, figures, program, run, run_with_input, simdb, spread,
+    Folder, Ran, TestResult, assert_has, bundled, done, figures, program, run, run_with_input,
+    simdb, spread,
 };
 
 const TEXT: &str = "one two three four five six seven eight nine ten eleven twelve";
@@ -63,21 +64,9 @@ fn ingest_prints_a_line_for_each_near_duplicate_and_the_totals() -> TestResult {
         .expect(0);
     let lines = ran.json()?;
     assert_eq!(lines.len(), 2);
-    assert_eq!(
-        (&lines[0]["key"], &lines[0]["fingerprint"]),
-        (&json!("b"), &json!("0000000000000001"))
-    );
-    assert_eq!(
-        (&lines[0]["verdict"], &lines[0]["total"]),
-        (&json!("inserted"), &json!(1))
-    );
-    assert_eq!(
-        (
-            &lines[0]["matches"][0]["key"],
-            &lines[0]["matches"][0]["distance"]
-        ),
-        (&json!("a"), &json!(1))
-    );
+    assert_has!(lines[0], {"key": "b", "fingerprint": "0000000000000001"});
+    assert_has!(lines[0], {"verdict": "inserted", "total": 1});
+    assert_has!(lines[0]["matches"][0], {"key": "a", "distance": 1});
     let expected = [
         ("documents", 3),
         ("inserted", 3),
@@ -261,10 +250,7 @@ fn query_asks_with_texts_files_and_whole_inputs() -> TestResult {
         .expect(2)
         .json()?;
     let rejected = answers.pop().unwrap_or_default();
-    assert_eq!(
-        (&rejected["key"], &rejected["line"]),
-        (&json!(null), &json!(4))
-    );
+    assert_has!(rejected, {"key": null, "line": 4});
     let totals: Vec<_> = answers
         .iter()
         .map(|it| (it["key"].clone(), it["total"].clone()))
@@ -277,10 +263,7 @@ fn query_asks_with_texts_files_and_whole_inputs() -> TestResult {
             ("q3".into(), 0.into())
         ]
     );
-    assert_eq!(
-        (&answers[2]["fingerprint"], &answers[2]["too_short"]),
-        (&json!(null), &json!(true))
-    );
+    assert_has!(answers[2], {"fingerprint": null, "too_short": true});
     let nothing = folder.file("nothing.tsv", format!("q1\t{other}\n"))?;
     run!("query", &database, "--input", nothing).expect(1);
     Ok(())
@@ -361,10 +344,7 @@ fn stats_and_check_say_what_the_file_holds() -> TestResult {
     done!("stats", &database).begins("documents         5\n");
     let check = done!("check", &database, "--json").object()?;
     assert_eq!(check["pages_verified"], true);
-    assert_eq!(
-        (&check["sound"], &check["documents"], &check["fingerprints"]),
-        (&json!(true), &json!(5), &json!(5))
-    );
+    assert_has!(check, {"sound": true, "documents": 5, "fingerprints": 5});
     done!("check", &database).ends("sound; 5 documents, 5 fingerprints\n");
     Ok(())
 }

@@ -9,8 +9,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, all_keys, assert_error, assert_sound, document, done, external, insert_all,
-    run, scattered,
+    Folder, TestResult, all_keys, assert_error, assert_has, assert_sound, document, done, external,
+    insert_all, run, scattered,
 };
 
 /// The keys of the documents of a cluster with their distances, and that of its survivor.
@@ -467,10 +467,7 @@ fn the_commands_print_clusters_and_what_they_delete() -> TestResult {
     let held = Database::open(&path, &OpenOptions::new().serve(true))?;
     insert_all(&held, [document("again", u64::MAX)])?;
     let objects = done!("delete", &path, "--duplicates --json").json()?;
-    assert_eq!(
-        (&objects[0]["key"], &objects[0]["survivor"]),
-        (&"again".into(), &"far".into())
-    );
+    assert_has!(objects[0], {"key": "again", "survivor": "far"});
     drop(held);
     let reading = Database::open(&path, &OpenOptions::new().read_only(true))?;
     assert_error!(reading.delete_duplicates(&Clustering::new()) => Error::ReadOnly);

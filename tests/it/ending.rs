@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use simdb::{Database, OpenOptions};
 
 use crate::support::{
-    Folder, LIMIT, Piped as _, TestResult, bench, document, documents_of, done,
+    Folder, LIMIT, Piped as _, TestResult, assert_has, bench, document, documents_of, done,
     in_one_of_five_tries, insert_all, keyed, numbered, program, run, run_with_input, simdb, spread,
     wait_until, wait_until_it_ends_in_order, within,
 };
@@ -188,10 +188,7 @@ fn an_ingestion_that_is_ended_stores_what_it_has_read() -> TestResult {
     let totals = run_with_input(&mut command, again.as_bytes())?
         .expect(0)
         .last()?;
-    assert_eq!(
-        (&totals["documents"], &totals["in_all"]["documents"]),
-        (&1.into(), &3.into())
-    );
+    assert_has!(totals, {"documents": 1, "in_all": {"documents": 3}});
     assert_eq!(documents_of(&path)?, 3);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use simdb::Scheme;
 
-use crate::support::{Folder, Ran, TestResult, bundled, done, real_data, run};
+use crate::support::{Folder, Ran, TestResult, assert_has, bundled, done, real_data, run};
 #[cfg(unix)]
 use crate::support::{LIMIT, within};
 
@@ -35,9 +35,7 @@ fn bands_and_unrelated_pairs_are_those_worked_out_by_hand() -> TestResult {
     let folder = Folder::new()?;
     let ran = done!("eval", documents(&folder)?, "--method exact --json");
     let lines = ran.json()?;
-    assert_eq!(lines[0]["documents"], 5);
-    assert_eq!(lines[0]["unrelated_pairs"], 6);
-    assert_eq!(lines[0]["band_pairs"], serde_json::json!([3, 0, 0, 0]));
+    assert_has!(lines[0], {"documents": 5, "unrelated_pairs": 6, "band_pairs": [3, 0, 0, 0]});
     let recall = |threshold: f64| {
         let point = lines[1..].iter().find(|it| it["threshold"] == threshold);
         point.and_then(|it| it["band_recall"][0].as_f64())

@@ -4,7 +4,8 @@ use simdb::inspect::Statistics;
 use simdb::{Cache, Database, OpenOptions, Query};
 
 use crate::support::{
-    Folder, TestResult, document, done, external, go_on, insert_all, keyed, query_of, run, spread,
+    Folder, TestResult, assert_has, document, done, external, go_on, insert_all, keyed, query_of,
+    run, spread,
 };
 
 const DOCUMENTS: u64 = 30_000;
@@ -174,10 +175,7 @@ fn the_command_says_what_it_would_take() -> TestResult {
     let told = "the tables do not fit into the cache of 100.0 kB";
     assert!(small.out.contains(told), "{}", small.out);
     let object = done!("stats", &path, "--cache 0% --json").object()?;
-    assert_eq!(
-        (&object["tables_fit"], &object["cache_limit_bytes"]),
-        (&false.into(), &0.into())
-    );
+    assert_has!(object, {"tables_fit": false, "cache_limit_bytes": 0});
     for wrong in ["101%", "-1%", "NaN%", "much"] {
         run!("stats", &path, format!("--cache={wrong}")).refused("a share from 0% to 100%");
     }

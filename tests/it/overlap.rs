@@ -11,8 +11,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, assert_error, assert_sound, bundled, done, figures, go_on, insert_all,
-    jaccard, program, real_data, run, run_with_input,
+    Folder, TestResult, assert_error, assert_has, assert_sound, bundled, done, figures, go_on,
+    insert_all, jaccard, program, real_data, run, run_with_input,
 };
 
 /// Sentences of 40, 32, 48 and 36 characters.
@@ -583,29 +583,19 @@ fn the_command_tells_of_files_texts_and_records() -> TestResult {
     );
     assert_eq!(told["share"], 0.7468);
     assert_eq!(figures(&told, ["judged", "too_short", "found"]), [4, 1, 3]);
-    assert_eq!(told["key"], story.display().to_string());
-    assert_eq!(told["total_documents"], 2);
+    assert_has!(told, {"key": story.display().to_string(), "total_documents": 2});
     let rows = told["documents"].as_array().ok_or("a list")?;
     assert_eq!(
         rows[0],
         serde_json::json!({"key": "https://a.example/flood", "share": 0.5325, "units": 2, "characters": 82,
                            "first_units": 2, "seen": 1_793_692_800})
     );
-    assert_eq!(
-        (&rows[1]["units"], &rows[1]["first_units"]),
-        (&2.into(), &1.into())
-    );
+    assert_has!(rows[1], {"units": 2, "first_units": 1});
     let units = told["units"].as_array().ok_or("a list")?;
     assert_eq!(units[0]["first"], serde_json::Value::Null);
     assert_eq!(units[1]["first"]["key"], "https://a.example/flood#1");
-    assert_eq!(
-        (&units[1]["start"], &units[1]["end"]),
-        (&40.into(), &81.into())
-    );
-    assert_eq!(
-        (&units[4]["text"], &units[4]["too_short"]),
-        (&"No!".into(), &true.into())
-    );
+    assert_has!(units[1], {"start": 40, "end": 81});
+    assert_has!(units[4], {"text": "No!", "too_short": true});
 
     // A text has no key, and a page its visible text. Both are asked about as they are.
     let text = done!("overlap", &database, "--text", STORY, "--json").object()?;

@@ -17,7 +17,8 @@ use simdb::Database;
 
 use crate::admin::{Ingesting, answering, request, socket_of};
 use crate::support::{
-    Folder, Piped, Ran, TestResult, assert_sound, document, done, insert_all, run, within,
+    Folder, Piped, Ran, TestResult, assert_has, assert_sound, document, done, insert_all, run,
+    within,
 };
 
 /// The longest that anybody may be kept waiting here. The machine may be slow, but a client that does not read counts
@@ -165,10 +166,7 @@ fn what_others_change_between_its_line_and_its_deletion_stays_and_is_told() -> T
     }
     // It is the only one.
     let kept: Value = serde_json::from_str(&out)?;
-    assert_eq!(
-        (&kept["key"], &kept["deleted"]),
-        (&"copy 3".into(), &false.into())
-    );
+    assert_has!(kept, {"key": "copy 3", "deleted": false});
     let snapshot = database.snapshot()?;
     assert!(snapshot.get("copy 3")?.is_some() && snapshot.get("copy 0")?.is_some());
     assert_eq!(snapshot.stats()?.documents, 22);

@@ -16,7 +16,7 @@ use simdb::{Database, OpenOptions, Policy};
 
 use crate::support::random::Random;
 use crate::support::{
-    Folder, Ran, TestResult, append, assert_sound, done, external, gzip, program, run,
+    Folder, Ran, TestResult, append, assert_has, assert_sound, done, external, gzip, program, run,
     run_with_input, spread, web_page,
 };
 
@@ -379,10 +379,7 @@ fn an_input_that_was_read_is_passed_over_and_read_again_only_on_demand() -> Test
     );
     assert_eq!(told[1..], [format!("in all: {totals}")]);
     let sources = done!("sources", &path, "--json").object()?;
-    assert_eq!(
-        (&sources["ended"], &sources["records"]),
-        (&true.into(), &500.into())
-    );
+    assert_has!(sources, {"ended": true, "records": 500});
     // The same file under another path is another source.
     let copy = folder.path("b.jsonl");
     fs::copy(&input, &copy)?;
@@ -605,10 +602,7 @@ fn standard_input_goes_on_under_a_name() -> TestResult {
     // What was read is passed over.
     read(&lines.concat(), &named, 6)?;
     let sources = done!("sources", &path, "--json").object()?;
-    assert_eq!(
-        (&sources["source"], &sources["line"]),
-        (&"feed".into(), &10.into())
-    );
+    assert_has!(sources, {"source": "feed", "line": 10});
     feed(&line("other", 7, 0), &named)?.refused("--restart");
     read(&line("other", 7, 0), &["--source", "feed", "--restart"], 1)?;
     // Without a name it is read as it comes.

@@ -6,8 +6,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, assert_error, assert_sound, bundled, document, done, external, figures,
-    insert_all, query_of, run,
+    Folder, TestResult, assert_error, assert_has, assert_sound, bundled, document, done, external,
+    figures, insert_all, query_of, run,
 };
 
 /// A document whose sketch differs in `differing` of 128 samples from that with 0.
@@ -284,10 +284,7 @@ fn the_program_shows_similarity_and_takes_a_least_one() -> TestResult {
         "--sketch 32 --min-similarity 0.6"
     );
     let stats = done!("stats", &database, "--json").object()?;
-    assert_eq!(
-        (&stats["sketch_bytes"], &stats["min_similarity"]),
-        (&32.into(), &0.6.into())
-    );
+    assert_has!(stats, {"sketch_bytes": 32, "min_similarity": 0.6});
     let ask = |more: &str| -> TestResult<serde_json::Value> {
         let more = more.split_whitespace();
         run!("query --key pg17-view-pg-locks --json", &database, ..more).object()

@@ -1,9 +1,7 @@
 //! What comes from outside does nothing to a terminal: keys, paths, records, arguments.
 
-use serde_json::json;
-
 use crate::support::{
-    Folder, Ran, TestResult, document, done, insert_all, program, run, run_with_input,
+    Folder, Ran, TestResult, assert_has, document, done, insert_all, program, run, run_with_input,
 };
 
 /// Escape sequence, C1 control, override, mark, isolate, line separator, zero width, byte order mark, tag.
@@ -46,10 +44,7 @@ fn hostile_keys_are_escaped_in_text_and_in_json() -> TestResult {
     let stored = done!("get", &path, &key, "--json");
     assert_harmless(&stored);
     let stored = stored.object()?;
-    assert_eq!(
-        (&stored["key"], &stored["payload"]),
-        (&json!(key), &json!(HOSTILE))
-    );
+    assert_has!(stored, {"key": key, "payload": HOSTILE});
     // What was escaped in a dump is the same once more.
     let dump = done!("dump", &path).out;
     run_with_input(&mut folder.command("load e.simdb"), dump.as_bytes())?.expect(0);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{Folder, Ran, TestResult, done, program, run, run_with_input};
+use crate::support::{Folder, Ran, TestResult, assert_has, done, program, run, run_with_input};
 
 const FIRST: &str = "The river rose above its banks on Sunday. Nobody was hurt. Dr. Lee thanked the helpers of the \
                      town, who had worked all night.\n\n\n* * *\n\n明天全省大部分地区有大雨。";
@@ -63,10 +63,7 @@ fn a_repeated_sentence_is_found_with_its_place() -> TestResult {
         ]
     );
     let stored = done!("get", &database, "http://b/#3 --json").object()?;
-    assert_eq!(
-        (&stored["seen"], &stored["rank"], &stored["scope"]),
-        (&7.into(), &[3].into(), &"news".into())
-    );
+    assert_has!(stored, {"seen": 7, "rank": [3], "scope": "news"});
     assert_eq!(stored["payload"], "kept");
     assert_eq!(
         done!("stats", &database, "--json").object()?["scheme"],
@@ -120,14 +117,8 @@ fn queries_ask_for_each_unit() -> TestResult {
     let ran = run_with_input(&mut command, input.as_bytes())?.expect(2);
     let answers = ran.json()?;
     assert_eq!(answers.len(), 3, "{}", ran.out);
-    assert_eq!(
-        (&answers[0]["key"], &answers[0]["total"]),
-        (&"q#2".into(), &1.into())
-    );
-    assert_eq!(
-        (&answers[1]["key"], &answers[1]["total"]),
-        (&"q#3".into(), &0.into())
-    );
+    assert_has!(answers[0], {"key": "q#2", "total": 1});
+    assert_has!(answers[1], {"key": "q#3", "total": 0});
     assert_eq!(answers[2]["line"], 2);
     let nothing = run!(
         "query",
@@ -184,10 +175,7 @@ fn a_document_that_comes_again_has_only_its_new_units() -> TestResult {
     ingest(&format!("{one}{two}{gap}{three}"), &[])?;
     assert_eq!(keys(&database)?, ["a#1", "a#2", "a#203"]);
     let head = done!("get", &database, "a#0 --json").object()?;
-    assert_eq!(
-        (&head["payload"], &head["too_short"]),
-        (&"{\"units\":203}".into(), &true.into())
-    );
+    assert_has!(head, {"payload": "{\"units\":203}", "too_short": true});
 
     // The second sentence moves up, and would be a near-duplicate of itself.
     let ran = ingest(&two, &["--on-duplicate", "skip"])?;

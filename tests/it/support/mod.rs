@@ -562,6 +562,25 @@ pub(crate) fn figures<const N: usize>(object: &Value, fields: [&str; N]) -> [u64
     })
 }
 
+/// Asserts that an object has these fields, and its objects have theirs.
+#[track_caller]
+pub(crate) fn assert_fields(object: &Value, wanted: &Value) {
+    for (name, wanted) in wanted.as_object().into_iter().flatten() {
+        match wanted {
+            Value::Object(_) => assert_fields(&object[name], wanted),
+            _ => assert_eq!(object[name], *wanted, "{name} of {object}"),
+        }
+    }
+}
+
+/// Asserts that an object has these values in these fields.
+macro_rules! assert_has {
+    ($object:expr, $fields:tt) => {
+        $crate::support::assert_fields(&$object, &serde_json::json!($fields))
+    };
+}
+pub(crate) use assert_has;
+
 /// The first field that has values of two types in some objects, or in those within them.
 fn field_of_two_types(objects: &[Value]) -> Option<String> {
     let mut types = BTreeMap::new();
