@@ -106,7 +106,8 @@ pub(crate) fn answering(folder: &Folder, name: &str) -> simdb::Result<Database> 
 }
 
 /// A request as the program makes it.
-pub(crate) fn request(database: &Path, arguments: &[&str]) -> std::io::Result<Value> {
+pub(crate) fn request(database: &Path, words: &str) -> std::io::Result<Value> {
+    let arguments: Vec<&str> = words.split_whitespace().collect();
     let file = fs::metadata(database)?;
     let directory = database.parent().map(|it| it.display().to_string());
     Ok(json!({
@@ -366,35 +367,29 @@ fn garbage_on_the_socket_is_refused_and_harms_nobody() -> TestResult {
     binary.extend((0..100_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8));
     binary.push(b'\n');
     let line = |value: &Value| format!("{value}\n").into_bytes();
-    let mut other_version = request(&path, &["stats", "d.simdb"])?;
+    let mut other_version = request(&path, "stats d.simdb")?;
     other_version["simdb_admin"] = 2.into();
-    let mut relative = request(&path, &["stats", "d.simdb"])?;
+    let mut relative = request(&path, "stats d.simdb")?;
     relative["directory"] = "here".into();
-    let mut other_file = request(&path, &["stats", "d.simdb"])?;
+    let mut other_file = request(&path, "stats d.simdb")?;
     other_file["file"] = json!([1, 2]);
     let garbage = [
         (b"{\n".to_vec(), "no request"),
         (b"{}\n".to_vec(), "no request"),
         (binary, "no request"),
         (
-            vec![b'{'; 1_000_000].into_iter().chain(*b"\n").collect(),
+            [vec![b'{'; 1_000_000], b"\n".to_vec()].concat(),
             "no request",
         ),
         (vec![b'{'; 20 << 20], "longer than"),
         (line(&other_version), "version 2"),
         (line(&relative), "absolute"),
         (line(&other_file), "another database"),
-        (line(&request(&path, &["load", "d.simdb"])?), "load"),
-        (
-            line(&request(&path, &["salvage", "d.simdb", "new"])?),
-            "salvage",
-        ),
-        (line(&request(&path, &[])?), "does not answer"),
-        (line(&request(&path, &["get", "d.simdb"])?), "required"),
-        (
-            line(&request(&path, &["stats", "--help"])?),
-            "does not answer",
-        ),
+        (line(&request(&path, "load d.simdb")?), "load"),
+        (line(&request(&path, "salvage d.simdb new")?), "salvage"),
+        (line(&request(&path, "")?), "does not answer"),
+        (line(&request(&path, "get d.simdb")?), "required"),
+        (line(&request(&path, "stats --help")?), "does not answer"),
     ];
     for (bytes, message) in garbage {
         assert_refused(&ask(&path, &bytes)?, message);
@@ -406,7 +401,7 @@ fn garbage_on_the_socket_is_refused_and_harms_nobody() -> TestResult {
     done!("stats", &path);
     assert_refused(&within(LIMIT, move || answers(&half))?, "within 5 seconds");
     // Standard input that is not what it says.
-    let mut with_input = request(&path, &["query", "d.simdb", "--input", "-"])?;
+    let mut with_input = request(&path, "query d.simdb --input -")?;
     with_input["input"] = true.into();
     for pieces in ["nonsense\n", "{\"input\":999999999}\n"] {
         let bytes = [line(&with_input), pieces.into()].concat();
@@ -487,15 +482,13 @@ fn clients_that_are_killed_make_room_for_others() -> TestResult {
 }
 
 /// Begins a request, waits until its work has begun, and goes away.
-fn leave_at_work(database: &Path, arguments: &[&str]) -> TestResult {
+fn leave_at_work(database: &Path, words: &str) -> TestResult {
     let stream = UnixStream::connect(socket_of(database))?;
-    writeln!(&stream, "{}", request(database, arguments)?)?;
+    writeln!(&stream, "{}", request(database, words)?)?;
     for line in BufReader::new(&stream).lines() {
         let line: Value = serde_json::from_str(&line?)?;
-        assert!(
-            line["exit"].is_null(),
-            "it ended before anybody left: {line}"
-        );
+        let has_ended = !line["exit"].is_null();
+        assert!(!has_ended, "it ended before anybody left: {line}");
         if !line["progress"].is_null() {
             return Ok(());
         }
@@ -512,11 +505,8 @@ fn a_client_that_goes_away_ends_its_work_and_nothing_is_left() -> TestResult {
         (0..200_000u64).map(|i| Ok(document(format!("the key of document {i}"), spread(i))));
     let database = Database::build(&path, &options, documents, 64 << 20)?;
     let before = fs::metadata(&path)?.ino();
-    for arguments in [
-        &["backup", "d.simdb", "b.simdb"][..],
-        &["compact", "d.simdb", "--plan", "6x21"],
-    ] {
-        leave_at_work(&path, arguments)?;
+    for words in ["backup d.simdb b.simdb", "compact d.simdb --plan 6x21"] {
+        leave_at_work(&path, words)?;
         // A compaction keeps others from writing, so this waits for its end.
         drop(database.begin_write()?);
         done!("stats", &path);

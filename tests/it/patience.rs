@@ -28,8 +28,7 @@ const SOON: Duration = Duration::from_secs(20);
 /// Sends a request, with standard input or without, waits until it is begun, and reads nothing more.
 fn begin(database: &Path, words: &str, has_input: bool) -> std::io::Result<UnixStream> {
     let stream = UnixStream::connect(socket_of(database))?;
-    let words: Vec<&str> = words.split(' ').collect();
-    let mut request = request(database, &words)?;
+    let mut request = request(database, words)?;
     request["input"] = has_input.into();
     writeln!(&stream, "{request}")?;
     let said = b"{\"simdb_admin\":3}\n{\"begun\":true}\n";

@@ -7,8 +7,8 @@ use std::time::Instant;
 use simdb::{Database, Document, Near, OnMatch, Order, Policy, Query, Sketch, SketchSize, Verdict};
 
 use crate::support::{
-    Folder, LIMIT, TestResult, assert_sound, document, external, go_on, insert_all, jaccard, keyed,
-    query_of, within,
+    Folder, LIMIT, TestResult, all_documents, assert_sound, document, external, go_on, insert_all,
+    jaccard, keyed, query_of, within,
 };
 
 /// A number for each number. They look random.
@@ -56,10 +56,6 @@ fn policy(number: u64) -> Policy {
         .touch(chosen >> 44 & 1 == 0)
 }
 
-fn stored(database: &Database) -> simdb::Result<Vec<Document>> {
-    database.snapshot()?.documents().collect()
-}
-
 /// The batch is longer than what one thread searches for at a time, and than what waits unsorted.
 #[test]
 fn many_together_get_the_verdicts_that_each_gets_alone() -> TestResult {
@@ -101,7 +97,7 @@ fn many_together_get_the_verdicts_that_each_gets_alone() -> TestResult {
     assert_eq!(verdicts.len(), expected.len());
     assert!(expected.iter().filter(|it| it.is_duplicate()).count() > 1_000);
     assert!(expected.iter().any(|it| !it.deleted().is_empty()));
-    assert_eq!(stored(&together)?, stored(&alone)?);
+    assert_eq!(all_documents(&together)?, all_documents(&alone)?);
     assert_sound(&together)?;
     Ok(())
 }
@@ -356,7 +352,7 @@ fn documents_of_a_template_get_together_the_verdicts_that_each_gets_alone() -> T
         }
     }
     let without_number = |database: &Database| -> simdb::Result<Vec<Document>> {
-        let mut documents = stored(database)?;
+        let mut documents = all_documents(database)?;
         documents.sort_by(|a, b| a.key().cmp(b.key()));
         Ok(documents)
     };
@@ -443,7 +439,7 @@ fn a_document_out_of_bounds_fails_alone() -> TestResult {
         matches!(&outcomes[2], Err(reason) if reason.contains("65")),
         "{outcomes:?}"
     );
-    let keys: Vec<Vec<u8>> = stored(&database)?
+    let keys: Vec<Vec<u8>> = all_documents(&database)?
         .iter()
         .map(|it| it.key().to_vec())
         .collect();
