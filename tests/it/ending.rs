@@ -57,9 +57,7 @@ fn a_load_that_waits_for_its_input_ends_and_leaves_no_file() -> TestResult {
     insert_all(&folder.database("d.simdb")?, [document("a", 0)])?;
     let dump = done!("dump", folder.path("d.simdb")).out;
     for (name, number) in [("INT", 2), ("TERM", 15)] {
-        let mut load = program!("load", folder.path("e.simdb"));
-        load.current_dir(folder.path(""));
-        let mut child = load.piped()?;
+        let mut child = folder.command("load e.simdb").piped()?;
         let mut stdin = child.stdin.take().ok_or("no standard input")?;
         stdin.write_all(dump.as_bytes())?;
         wait_until_it_ends_in_order(&child);
@@ -72,16 +70,20 @@ fn a_load_that_waits_for_its_input_ends_and_leaves_no_file() -> TestResult {
     Ok(())
 }
 
+/// A bench that fills a database in a folder.
+fn filling(folder: &Folder) -> std::io::Result<Child> {
+    let mut bench = bench();
+    bench.args("--documents 50M --phases insert --directory".split(' '));
+    let child = bench.arg(folder.path("")).piped()?;
+    wait_until("the folder", || is_filled(&folder.path("")));
+    wait_until_it_ends_in_order(&child);
+    Ok(child)
+}
+
 #[test]
 fn a_bench_removes_its_folder_when_it_is_ended() -> TestResult {
     let folder = Folder::new()?;
-    let mut bench = bench();
-    bench
-        .args(["--documents", "50M", "--phases", "insert", "--directory"])
-        .arg(folder.path(""));
-    let child = bench.piped()?;
-    wait_until("the folder", || is_filled(&folder.path("")));
-    wait_until_it_ends_in_order(&child);
+    let child = filling(&folder)?;
     signal(&child, "INT")?;
     assert_ended(&ended(child)?, 2, "nothing is left behind");
     assert_eq!(names(&folder)?, Vec::<String>::new());
@@ -98,8 +100,7 @@ fn an_expiry_says_how_much_it_has_removed() -> TestResult {
         (0..400_000u64).map(|number| document(number.to_le_bytes(), spread(number))),
     )?;
     drop(database);
-    let mut expire = program!("expire", folder.path("d.simdb"), "--before 1");
-    let child = expire.piped()?;
+    let child = folder.command("expire d.simdb --before 1").piped()?;
     std::thread::sleep(Duration::from_millis(150));
     signal(&child, "INT")?;
     let output = ended(child)?;
@@ -118,13 +119,7 @@ fn an_expiry_says_how_much_it_has_removed() -> TestResult {
 #[test]
 fn a_second_signal_ends_the_program_at_once() -> TestResult {
     let folder = Folder::new()?;
-    let mut bench = bench();
-    bench
-        .args(["--documents", "50M", "--phases", "insert", "--directory"])
-        .arg(folder.path(""));
-    let mut child = bench.piped()?;
-    wait_until("the folder", || is_filled(&folder.path("")));
-    wait_until_it_ends_in_order(&child);
+    let mut child = filling(&folder)?;
     signal(&child, "TERM")?;
     signal(&child, "TERM")?;
     let mut first = String::new();
