@@ -3,11 +3,9 @@
 //! `Database::open_or_create` opened it as it was, whatever was set: who asked for another scheme, distance or sketch
 //! went on with the one of the file, and nothing said so. `simdb ingest --sketch 32` did the same.
 
-use std::ops::ControlFlow;
-
 use simdb::{CreateOptions, Database, Error, Scheme, SketchSize};
 
-use crate::support::{Folder, TestResult, assert_error, bundled, done, external, run};
+use crate::support::{Folder, TestResult, assert_error, bundled, done, external, go_on, run};
 
 #[test]
 fn what_is_set_and_stored_otherwise_is_refused_by_name() -> TestResult {
@@ -116,7 +114,7 @@ fn the_plan_is_that_of_the_tables_there_are_now() -> TestResult {
     let options = |plan: &str| external().plan(plan);
     let database = Database::create(folder.path("d.simdb"), &options("4x16"))?;
     database.ensure_created_with(&options("4x16"))?;
-    database.compact_with_plan("3x21", |_, _| ControlFlow::Continue(()))?;
+    database.compact_with_plan("3x21", go_on)?;
     database.ensure_created_with(&options("3x21"))?;
     assert!(database.ensure_created_with(&options("4x16")).is_err());
     Ok(())

@@ -3,7 +3,7 @@
 use simdb::{Database, Expiry, OpenOptions};
 use std::ops::ControlFlow;
 
-use crate::support::{Folder, TestResult, document, done, insert_all, run};
+use crate::support::{Folder, TestResult, document, done, every, insert_all, run};
 
 fn filled(folder: &Folder) -> simdb::Result<()> {
     let of = |number: u64| {
@@ -89,11 +89,7 @@ fn what_would_expire_is_what_expires() -> TestResult {
             ControlFlow::Continue(())
         })?;
         assert_eq!(count, told.len() as u64);
-        assert_eq!(
-            database.expire(&expiry, |_| ControlFlow::Continue(()))?,
-            count,
-            "{expiry:?}"
-        );
+        assert_eq!(database.expire(&expiry, every)?, count, "{expiry:?}");
         for key in told {
             assert!(database.snapshot()?.get(&key)?.is_none());
         }

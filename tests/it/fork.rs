@@ -24,8 +24,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, LIMIT, TestResult, all_keys, assert_error, assert_sound, document, done, external,
-    go_on, insert_all, keyed, run, spread, wait_until, within,
+    Folder, LIMIT, TestResult, all_keys, assert_error, assert_sound, document, done, every,
+    external, go_on, insert_all, keyed, run, spread, wait_until, within,
 };
 
 /// So long a call of a child may take, and so long a child may live. Much longer than either does on a busy machine:
@@ -198,12 +198,12 @@ fn every_call_on_a_database_and_a_snapshot_is_refused_in_a_forked_process() -> T
                 refused(|| snapshot.count_fingerprints_with(go_on));
                 refused(|| snapshot.stats());
                 refused(|| snapshot.check_with(go_on));
-                refused(|| snapshot.to_expire(&Expiry::new(), |_| ControlFlow::Continue(())));
+                refused(|| snapshot.to_expire(&Expiry::new(), every));
                 refused(|| snapshot.largest_groups(1, 1));
                 refused(|| snapshot.fullest_prefixes(1));
-                refused(|| snapshot.pairs(3).run(|_| ControlFlow::Continue(())));
-                refused(|| snapshot.clusters(&Clustering::new(), |_| ControlFlow::Continue(())));
-                refused(|| snapshot.duplicates(&Clustering::new(), |_| ControlFlow::Continue(())));
+                refused(|| snapshot.pairs(3).run(every));
+                refused(|| snapshot.clusters(&Clustering::new(), every));
+                refused(|| snapshot.duplicates(&Clustering::new(), every));
                 #[cfg(feature = "parquet")]
                 refused(|| {
                     simdb::parquet::Export::of(&snapshot).run(folder.path("d.parquet"), go_on)

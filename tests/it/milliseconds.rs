@@ -3,13 +3,12 @@
 //! A time in milliseconds was taken for seconds: the document counted as seen in the year 55840, and never expired. An
 //! expiry of what is older than such a time removed everything.
 
-use std::ops::ControlFlow;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::json;
 use simdb::{Clustering, CreateOptions, Database, Error, Expiry, Near, Policy, UnixSeconds};
 
-use crate::support::{Folder, TestResult, document, done, insert_all, query_of, run};
+use crate::support::{Folder, TestResult, document, done, every, insert_all, query_of, run};
 
 const MILLISECONDS: i64 = 1_700_000_000_000;
 
@@ -62,21 +61,15 @@ fn no_way_into_the_library_takes_milliseconds_for_seconds() -> TestResult {
     assert!(is_refused(
         snapshot
             .pairs(Near::within(3).since(MILLISECONDS))
-            .run(|_| ControlFlow::Continue(()))
+            .run(every)
     ));
     let clustering = Clustering::new().near(Near::new().since(MILLISECONDS));
-    assert!(is_refused(
-        snapshot.clusters(&clustering, |_| ControlFlow::Continue(()))
-    ));
+    assert!(is_refused(snapshot.clusters(&clustering, every)));
     let expiry = Expiry::new().before(MILLISECONDS);
-    assert!(is_refused(
-        snapshot.to_expire(&expiry, |_| ControlFlow::Continue(()))
-    ));
+    assert!(is_refused(snapshot.to_expire(&expiry, every)));
     drop(snapshot);
     assert!(is_refused(database.delete_duplicates(&clustering)));
-    assert!(is_refused(
-        database.expire(&expiry, |_| ControlFlow::Continue(()))
-    ));
+    assert!(is_refused(database.expire(&expiry, every)));
     assert!(is_refused(Database::create(
         folder.path("n.simdb"),
         &CreateOptions::new().created(MILLISECONDS)
@@ -113,13 +106,7 @@ fn times_are_given_as_seconds_or_as_times_of_the_system() -> TestResult {
             1
         );
     }
-    assert_eq!(
-        database.expire(
-            &Expiry::new().before(at(101)),
-            |_| ControlFlow::Continue(())
-        )?,
-        1
-    );
+    assert_eq!(database.expire(&Expiry::new().before(at(101)), every)?, 1);
     let mut txn = database.begin_write()?;
     assert!(txn.touch("b", at(300))?);
     txn.commit()?;

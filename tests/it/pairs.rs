@@ -10,8 +10,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, assert_error, bundled, document, done, external, fingerprints, insert_all,
-    jaccard, keyed, real_data, rows, run, scattered,
+    Folder, TestResult, assert_error, bundled, document, done, every, external, fingerprints,
+    go_on, insert_all, jaccard, keyed, real_data, rows, run, scattered,
 };
 
 /// Two keys and their distance.
@@ -30,9 +30,18 @@ fn text(key: &[u8]) -> String {
     String::from_utf8_lossy(key).into_owned()
 }
 
+fn events(search: &Pairs) -> simdb::Result<Vec<PairEvent>> {
+    let mut events = Vec::new();
+    search.run(|event| {
+        events.push(event);
+        ControlFlow::Continue(())
+    })?;
+    Ok(events)
+}
+
 fn found(pairs: &Pairs) -> simdb::Result<Found> {
     let (mut found, mut last) = (Found::default(), (0, 0));
-    pairs.run(|event| {
+    for event in events(pairs)? {
         match event {
             PairEvent::Group(group) => {
                 assert_eq!(
@@ -63,8 +72,7 @@ fn found(pairs: &Pairs) -> simdb::Result<Found> {
             }
             other => panic!("{other:?}"),
         }
-        ControlFlow::Continue(())
-    })?;
+    }
     assert_eq!(last.0, last.1, "the end was not told");
     Ok(found)
 }
@@ -297,7 +305,7 @@ fn a_least_similarity_leaves_out_pairs_that_only_look_near() -> TestResult {
         );
         // The groups stand for pairs of documents that have the same sketch.
         let mut of_groups = 0;
-        search.run(|event| {
+        for event in events(&search)? {
             of_groups += match event {
                 PairEvent::Group(group) => group.documents * (group.documents - 1) / 2,
                 PairEvent::Pair(pair) => {
@@ -306,22 +314,21 @@ fn a_least_similarity_leaves_out_pairs_that_only_look_near() -> TestResult {
                 }
                 _ => 0,
             };
-            ControlFlow::Continue(())
-        })?;
+        }
         assert_eq!(of_groups, expected.len() as u64, "{least}");
     }
     // What cannot be asked.
     assert_error!(
-        snapshot.pairs(65).run(|_| ControlFlow::Continue(())) => Error::MaxDistance { given: 65, .. }
+        snapshot.pairs(65).run(every) => Error::MaxDistance { given: 65, .. }
     );
     for wrong in [-0.1, 1.1, f64::NAN] {
         let refused = snapshot
             .pairs(Near::within(3).min_similarity(wrong))
-            .run(|_| ControlFlow::Continue(()));
+            .run(every);
         assert_error!(&refused => Error::MinSimilarity { .. });
         // Less than nothing was no similarity for clusters.
         let clustering = Clustering::new().near(Near::new().min_similarity(wrong));
-        let refused = snapshot.clusters(&clustering, |_| ControlFlow::Continue(()));
+        let refused = snapshot.clusters(&clustering, every);
         assert_error!(&refused => Error::MinSimilarity { .. });
     }
     let plain = folder.database("plain.simdb")?;
@@ -329,7 +336,7 @@ fn a_least_similarity_leaves_out_pairs_that_only_look_near() -> TestResult {
         plain
             .snapshot()?
             .pairs(Near::within(3).min_similarity(0.7))
-            .run(|_| ControlFlow::Continue(()))
+            .run(every)
         => Error::SketchSizes { .. }
     );
     Ok(())
@@ -342,33 +349,25 @@ fn a_search_goes_on_from_every_position_with_what_is_left() -> TestResult {
     fill(&database, &(0..600).map(uniform).collect::<Vec<u64>>())?;
     let snapshot = database.snapshot()?;
     let search = snapshot.pairs(Near::within(6).scopes(["", "s1", "s2"]));
-    let (mut events, mut positions) = (Vec::new(), Vec::new());
-    search.run(|event| {
+    let (mut found, mut positions) = (Vec::new(), Vec::new());
+    for event in events(&search)? {
         match event {
-            PairEvent::Progress { position, .. } => positions.push((events.len(), position)),
-            event => events.push(event),
+            PairEvent::Progress { position, .. } => positions.push((found.len(), position)),
+            event => found.push(event),
         }
-        ControlFlow::Continue(())
-    })?;
+    }
     positions.dedup_by(|a, b| a.1 == b.1);
     assert!(positions.len() > 20, "{}", positions.len());
     for (known, position) in positions.iter().step_by(3).chain(positions.last()) {
         // Between two positions some events may have come already. They come again.
         let from: PairPosition = position.to_string().parse()?;
-        let mut left = Vec::new();
-        search.clone().from(from).run(|event| {
-            if !matches!(event, PairEvent::Progress { .. }) {
-                left.push(event);
-            }
-            ControlFlow::Continue(())
-        })?;
-        assert!(
-            left.len() >= events.len() - known && events.ends_with(&left),
-            "from {position}"
-        );
+        let mut left = events(&search.clone().from(from))?;
+        left.retain(|event| !matches!(event, PairEvent::Progress { .. }));
+        let has_all = left.len() >= found.len() - known && found.ends_with(&left);
+        assert!(has_all, "from {position}");
     }
     let (_, last) = &positions[positions.len() - 1];
-    let refused = |pairs: Pairs| pairs.from(last.clone()).run(|_| ControlFlow::Continue(()));
+    let refused = |pairs: Pairs| pairs.from(last.clone()).run(every);
     assert_error!(refused(snapshot.pairs(5)) => Error::PairPosition);
     assert_error!(refused(snapshot.pairs(Near::within(6).since(1))) => Error::PairPosition);
     insert_all(&database, [document("new", 5)])?;
@@ -509,7 +508,7 @@ fn a_position_holds_over_merges_compaction_backup_and_reopening_at_every_distanc
         let fresh = database.snapshot()?;
         database.settle()?;
         let settled = database.snapshot()?;
-        database.compact(|_, _| ControlFlow::Continue(()))?;
+        database.compact(go_on)?;
         let compacted = database.snapshot()?;
         compacted.backup(&copy)?;
         let backup = Database::open(&copy, &OpenOptions::new())?.snapshot()?;
@@ -518,9 +517,9 @@ fn a_position_holds_over_merges_compaction_backup_and_reopening_at_every_distanc
         let Given::UpTo(_, position) = until(&compacted.pairs(6), 30)? else {
             return Err("no position".into());
         };
-        database.compact_with_plan("8x8", |_, _| ControlFlow::Continue(()))?;
+        database.compact_with_plan("8x8", go_on)?;
         assert_error!(
-            database.snapshot()?.pairs(6).from(position).run(|_| ControlFlow::Continue(()))
+            database.snapshot()?.pairs(6).from(position).run(every)
             => Error::PairPosition
         );
     }
@@ -548,7 +547,7 @@ fn a_position_in_two_databases_holds_over_their_compaction() -> TestResult {
         }
         let fresh = [one.snapshot()?, two.snapshot()?];
         for database in [&one, &two] {
-            database.compact(|_, _| ControlFlow::Continue(()))?;
+            database.compact(go_on)?;
         }
         let compacted = [one.snapshot()?, two.snapshot()?];
         let (fresh, compacted) = ([&fresh[0], &fresh[1]], [&compacted[0], &compacted[1]]);
@@ -769,7 +768,7 @@ fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
             let mut found: BTreeMap<KeyPair, u32> = BTreeMap::new();
             let search = snapshot.pairs(max_distance).with(&other);
             let mut middle = None;
-            search.clone().each_document(true).run(|event| {
+            for event in events(&search.clone().each_document(true))? {
                 match event {
                     PairEvent::Pair(pair) => {
                         let key = (
@@ -784,20 +783,18 @@ fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
                     }
                     other => panic!("{other:?}"),
                 }
-                ControlFlow::Continue(())
-            })?;
+            }
             assert!(
                 found == expected,
                 "{plan} with {other_plan} at {max_distance}"
             );
             // Groups stand for all of their documents.
             let mut documents_of_pairs = 0;
-            search.run(|event| {
+            for event in events(&search)? {
                 if let PairEvent::Pair(pair) = event {
                     documents_of_pairs += pair.a.documents * pair.b.documents;
                 }
-                ControlFlow::Continue(())
-            })?;
+            }
             assert_eq!(documents_of_pairs, expected.len() as u64);
             let from = middle.ok_or("no position")?;
             let left = snapshot
@@ -805,13 +802,13 @@ fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
                 .with(&other)
                 .each_document(true)
                 .from(from.clone());
-            assert!(left.run(|_| ControlFlow::Continue(())).is_ok());
+            assert!(left.run(every).is_ok());
             assert_error!(
                 snapshot
                     .pairs(max_distance)
                     .each_document(true)
                     .from(from)
-                    .run(|_| ControlFlow::Continue(()))
+                    .run(every)
                 => Error::PairPosition
             );
         }
@@ -820,7 +817,7 @@ fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
     let plain = folder.database("plain.simdb")?;
     let (one, two) = (texts.snapshot()?, plain.snapshot()?);
     assert_error!(
-        one.pairs(3).with(&two).run(|_| ControlFlow::Continue(())) => Error::SchemeMismatch { .. }
+        one.pairs(3).with(&two).run(every) => Error::SchemeMismatch { .. }
     );
     Ok(())
 }
@@ -839,12 +836,7 @@ fn sketches_of_other_sizes_are_not_compared() -> TestResult {
     let snapshot = one.snapshot()?;
     for (other, bytes) in [(&two, 32), (&none, 0)] {
         let other = other.snapshot()?;
-        let run = |near: Near| {
-            snapshot
-                .pairs(near)
-                .with(&other)
-                .run(|_| ControlFlow::Continue(()))
-        };
+        let run = |near: Near| snapshot.pairs(near).with(&other).run(every);
         assert!(run(Near::within(3).min_similarity(0.0)).is_ok());
         // Like a query without a sketch, a side without sketches is compared by the distance alone.
         assert_eq!(run(Near::within(3)).is_ok(), bytes == 0);
@@ -933,19 +925,18 @@ fn large_groups_of_several_fingerprints_are_listed_one_after_the_other() -> Test
     });
     let database = Database::build(folder.path("d.simdb"), &options, documents, 64 << 20)?;
     let (mut groups, mut pairs) = (Vec::new(), Vec::new());
-    database
+    let search = database
         .snapshot()?
-        .pairs(Near::within(1).min_similarity(0.01))
-        .run(|event| {
-            match event {
-                PairEvent::Group(group) => groups.push(group.documents),
-                PairEvent::Pair(pair) => {
-                    pairs.push((pair.distance, pair.a.documents * pair.b.documents));
-                }
-                _ => {}
+        .pairs(Near::within(1).min_similarity(0.01));
+    for event in events(&search)? {
+        match event {
+            PairEvent::Group(group) => groups.push(group.documents),
+            PairEvent::Pair(pair) => {
+                pairs.push((pair.distance, pair.a.documents * pair.b.documents));
             }
-            ControlFlow::Continue(())
-        })?;
+            _ => {}
+        }
+    }
     assert_eq!(groups, [9_000; 10]);
     let near = pairs.iter().filter(|it| it.0 == 1).count();
     assert!(

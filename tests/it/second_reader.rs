@@ -6,7 +6,6 @@
 //! closed in order has no log, so there the tables of the engine alone answer.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use redb::{
@@ -16,7 +15,7 @@ use simdb::{Database, Document, Expiry, Fingerprint, Near, OpenOptions, Sketch, 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::support::{
-    Folder, TestResult, bundled, done, external, fingerprints, go_on, insert_all, leave_log,
+    Folder, TestResult, bundled, done, every, external, fingerprints, go_on, insert_all, leave_log,
     listed, query_of, spread, tiny,
 };
 
@@ -828,7 +827,7 @@ fn fill(path: &Path, plan: &str, stored: &[u64]) -> TestResult<Database> {
         }
         txn.commit()?;
         let expiry = Expiry::new().before(part as i64 * 15);
-        database.expire(&expiry, |_| ControlFlow::Continue(()))?;
+        database.expire(&expiry, every)?;
     }
     let statistics = database.snapshot()?.stats()?;
     // How many levels there are depends on how far the merges are.

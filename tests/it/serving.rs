@@ -21,7 +21,7 @@ use simdb::{
 
 use crate::support::random::{Random, amount, seed_or};
 use crate::support::{
-    Folder, LIMIT, Ran, TestResult, assert_error, assert_sound, document, done, external,
+    Folder, LIMIT, Ran, TestResult, assert_error, assert_sound, document, done, external, go_on,
     insert_all, query_of, run, run_with_input, simdb, spread, wait_until, within,
 };
 
@@ -963,7 +963,7 @@ fn another_file_under_the_name_is_not_taken_for_the_database() -> TestResult {
     let client = Client::connect(&path, &impatient)?;
     // A compaction puts another file in the place too, and the client goes on.
     client.insert_if_new(&document("a", 1), &Policy::skip())?;
-    database.compact(|_, _| std::ops::ControlFlow::Continue(()))?;
+    database.compact(go_on)?;
     client.insert_if_new(&document("b", far(2)), &Policy::skip())?;
     Client::connect(&path, &impatient)?;
 

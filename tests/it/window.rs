@@ -10,8 +10,8 @@ use serde_json::json;
 use simdb::{Change, Database, Document, Expiry, Fingerprint, Near, Policy, Query};
 
 use crate::support::{
-    Folder, TestResult, all_documents, all_keys, assert_sound, document, done, external,
-    insert_all, query_of, run,
+    Folder, TestResult, all_documents, all_keys, assert_sound, document, done, every, external,
+    go_on, insert_all, query_of, run,
 };
 
 /// Fingerprints that are far from each other.
@@ -23,7 +23,7 @@ fn spread(i: u64) -> u64 {
 }
 
 fn expire(database: &Database, expiry: &Expiry) -> simdb::Result<u64> {
-    database.expire(expiry, |_| ControlFlow::Continue(()))
+    database.expire(expiry, every)
 }
 
 /// The shortest time of some calls, in seconds.
@@ -311,7 +311,7 @@ fn an_expiry_by_scope_takes_as_long_for_each_document_of_many() -> TestResult {
         let mut least = f64::MAX;
         for _ in 0..3 {
             let begun = Instant::now();
-            let listed = snapshot.to_expire(&expiry, |_| ControlFlow::Continue(()))?;
+            let listed = snapshot.to_expire(&expiry, every)?;
             least = least.min(begun.elapsed().as_secs_f64());
             assert_eq!(listed, documents / 2);
         }
@@ -403,9 +403,7 @@ fn an_expiry_begins_anew_when_a_compaction_came_between() -> TestResult {
         txn.commit()?;
         Ok(deleted.is_some())
     };
-    let compact = |database: &Database, plan: &str| {
-        database.compact_with_plan(plan, |_, _| ControlFlow::Continue(()))
-    };
+    let compact = |database: &Database, plan: &str| database.compact_with_plan(plan, go_on);
     for plan in ["4x16", "3x21"] {
         // Between two steps.
         let database = filled(&format!("steps {plan}"))?;

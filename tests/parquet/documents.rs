@@ -23,7 +23,7 @@ use simdb::{
 use crate::int96::write_int96;
 use crate::making::{array, integers, strings, write_batch};
 use crate::support::{
-    Folder, Ran, TestResult, document, done, external, figures, insert_all, program, run,
+    Folder, Ran, TestResult, document, done, external, figures, go_on, insert_all, program, run,
 };
 
 /// Options for ready fingerprints, of which some have a sketch.
@@ -378,7 +378,7 @@ fn an_export_never_takes_the_place_of_its_database() -> TestResult {
         std::os::unix::fs::symlink(&path, folder.path("link"))?;
         names.push(folder.path("link"));
     }
-    let go_on = |_, _| std::ops::ControlFlow::Continue(());
+    let go_on = go_on;
     for name in &names {
         let exported = Export::of(&database.snapshot()?)
             .replace(true)
