@@ -77,17 +77,20 @@ fn found(pairs: &Pairs) -> simdb::Result<Found> {
     Ok(found)
 }
 
+/// The distance of two documents, if it is at most this.
+fn distance_within(a: &Document, b: &Document, max_distance: u32) -> Option<u32> {
+    let distance = a.fingerprint()?.distance(b.fingerprint()?);
+    Some(distance).filter(|it| *it <= max_distance)
+}
+
 /// All pairs of documents within a distance.
 fn brute_force(documents: &[Document], max_distance: u32) -> BTreeMap<KeyPair, u32> {
     let mut pairs = BTreeMap::new();
     for (index, a) in documents.iter().enumerate() {
         for b in &documents[index + 1..] {
-            let Some((x, y)) = a.fingerprint().zip(b.fingerprint()) else {
-                continue;
-            };
-            if x.distance(y) <= max_distance {
+            if let Some(distance) = distance_within(a, b, max_distance) {
                 let [a, b] = [a, b].map(|it| text(it.key()));
-                pairs.insert((a.clone().min(b.clone()), a.max(b), x.distance(y)), 1);
+                pairs.insert((a.clone().min(b.clone()), a.max(b), distance), 1);
             }
         }
     }
@@ -754,29 +757,22 @@ fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
         let (snapshot, other) = (one.snapshot()?, two.snapshot()?);
         for max_distance in [0, 1, 3, 5, 8, 16] {
             let mut expected = BTreeMap::new();
-            for (a, b) in documents
-                .iter()
-                .flat_map(|a| others.iter().map(move |b| (a, b)))
-            {
-                let Some((x, y)) = a.fingerprint().zip(b.fingerprint()) else {
-                    continue;
-                };
-                if x.distance(y) <= max_distance {
-                    expected.insert((text(a.key()), text(b.key()), x.distance(y)), 1);
+            for a in &documents {
+                for b in &others {
+                    if let Some(distance) = distance_within(a, b, max_distance) {
+                        expected.insert((text(a.key()), text(b.key()), distance), 1);
+                    }
                 }
             }
             let mut found: BTreeMap<KeyPair, u32> = BTreeMap::new();
             let search = snapshot.pairs(max_distance).with(&other);
+            let each = search.clone().each_document(true);
             let mut middle = None;
-            for event in events(&search.clone().each_document(true))? {
+            for event in events(&each)? {
                 match event {
                     PairEvent::Pair(pair) => {
-                        let key = (
-                            text(&pair.a.newest_key),
-                            text(&pair.b.newest_key),
-                            pair.distance,
-                        );
-                        *found.entry(key).or_default() += 1;
+                        let [a, b] = [&pair.a, &pair.b].map(|it| text(&it.newest_key));
+                        *found.entry((a, b, pair.distance)).or_default() += 1;
                     }
                     PairEvent::Progress { position, .. } => {
                         middle = middle.take().or(Some(position));
@@ -797,28 +793,16 @@ fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
             }
             assert_eq!(documents_of_pairs, expected.len() as u64);
             let from = middle.ok_or("no position")?;
-            let left = snapshot
-                .pairs(max_distance)
-                .with(&other)
-                .each_document(true)
-                .from(from.clone());
-            assert!(left.run(every).is_ok());
-            assert_error!(
-                snapshot
-                    .pairs(max_distance)
-                    .each_document(true)
-                    .from(from)
-                    .run(every)
-                => Error::PairPosition
-            );
+            assert!(each.from(from.clone()).run(every).is_ok());
+            let alone = snapshot.pairs(max_distance).each_document(true).from(from);
+            assert_error!(alone.run(every) => Error::PairPosition);
         }
     }
     let texts = Database::create(folder.path("texts.simdb"), &CreateOptions::new())?;
     let plain = folder.database("plain.simdb")?;
     let (one, two) = (texts.snapshot()?, plain.snapshot()?);
-    assert_error!(
-        one.pairs(3).with(&two).run(every) => Error::SchemeMismatch { .. }
-    );
+    let mixed = one.pairs(3).with(&two).run(every);
+    assert_error!(mixed => Error::SchemeMismatch { .. });
     Ok(())
 }
 
