@@ -256,10 +256,6 @@ fn killed_two_hundred_times_it_ends_as_if_it_had_not_been() -> TestResult {
 
 type Pack = fn(&[u8]) -> io::Result<Vec<u8>>;
 
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "it is one of several ways to pack"
-)]
 fn plain(bytes: &[u8]) -> io::Result<Vec<u8>> {
     Ok(bytes.to_vec())
 }
