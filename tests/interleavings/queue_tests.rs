@@ -88,12 +88,29 @@ impl Writer {
         }
     }
 
+    /// Three threads that do this with the queue. Each gets its number.
+    fn three_threads<T: Send + 'static>(
+        &self,
+        work: impl Fn(u64, &Arc<Submissions>) -> T + Copy + Send + 'static,
+    ) -> Vec<JoinHandle<T>> {
+        let start = |number| {
+            let submissions = self.submissions.clone();
+            thread::spawn(move || work(number, &submissions))
+        };
+        (0..3).map(start).collect()
+    }
+
     /// Closes the queue, and returns what was decided.
     fn close(self) -> Vec<u64> {
         self.submissions.close().expect("it is open");
         self.thread.join().expect("no thread panics");
         std::mem::take(&mut *self.decided.lock().expect("no thread panics"))
     }
+}
+
+fn ended<T>(threads: Vec<JoinHandle<T>>) -> Vec<T> {
+    let ended = threads.into_iter().map(JoinHandle::join);
+    ended.map(|it| it.expect("no thread panics")).collect()
 }
 
 /// Notes the documents of a group, then answers.
@@ -147,34 +164,28 @@ fn assert_in_order(decided: &[u64], count: usize) {
 
 fn all_wait() {
     let writer = Writer::start(WriterOptions::new().max_age(NEVER), usize::MAX);
-    let mut threads = Vec::new();
-    for thread in 0..3u64 {
-        let submissions = writer.submissions.clone();
-        threads.push(thread::spawn(move || {
-            let first = submit(100 * thread, &submissions).expect("it is open");
-            // One thread has two under way, and one does not wait for the first.
-            match thread {
-                0 => {
-                    let second = submit(100 * thread + 1, &submissions).expect("it is open");
-                    let second = second.wait().expect("it is decided");
-                    assert!(first.wait().expect("it is decided") < second);
-                }
-                1 => {
-                    drop(first);
-                    let second = submit(100 * thread + 1, &submissions).expect("it is open");
-                    _ = second.wait().expect("it is decided");
-                }
-                _ => {
-                    _ = first.wait().expect("it is decided");
-                    let second = submit(100 * thread + 1, &submissions).expect("it is open");
-                    _ = block_on(second).expect("it is decided");
-                }
+    let threads = writer.three_threads(|thread, submissions| {
+        let first = submit(100 * thread, submissions).expect("it is open");
+        // One thread has two under way, and one does not wait for the first.
+        match thread {
+            0 => {
+                let second = submit(100 * thread + 1, submissions).expect("it is open");
+                let second = second.wait().expect("it is decided");
+                assert!(first.wait().expect("it is decided") < second);
             }
-        }));
-    }
-    for thread in threads {
-        thread.join().expect("no thread panics");
-    }
+            1 => {
+                drop(first);
+                let second = submit(100 * thread + 1, submissions).expect("it is open");
+                _ = second.wait().expect("it is decided");
+            }
+            _ => {
+                _ = first.wait().expect("it is decided");
+                let second = submit(100 * thread + 1, submissions).expect("it is open");
+                _ = block_on(second).expect("it is decided");
+            }
+        }
+    });
+    ended(threads);
     assert_in_order(&writer.close(), 6);
 }
 
@@ -182,29 +193,23 @@ fn full_queue() {
     let options = WriterOptions::new().max_age(NEVER).queue(2).batch(3);
     let writer = Writer::start(options, usize::MAX);
     let gauge = writer.store.meters.0.clone();
-    let mut threads = Vec::new();
-    for thread in 0..3u64 {
-        let submissions = writer.submissions.clone();
-        threads.push(thread::spawn(move || {
-            for number in 0..3 {
-                let number = 100 * thread + number;
-                let (mut work, ticket) = work(number, &submissions);
-                if thread > 0 {
-                    submissions.add(work).expect("it is open");
-                } else {
-                    // It asks again until there is room. Who finds the queue full makes a group due.
-                    while let Some(refused) = submissions.try_add(work).expect("it is open") {
-                        work = refused;
-                        thread::yield_now();
-                    }
+    let threads = writer.three_threads(|thread, submissions| {
+        for number in 0..3 {
+            let number = 100 * thread + number;
+            let (mut work, ticket) = work(number, submissions);
+            if thread > 0 {
+                submissions.add(work).expect("it is open");
+            } else {
+                // It asks again until there is room. Who finds the queue full makes a group due.
+                while let Some(refused) = submissions.try_add(work).expect("it is open") {
+                    work = refused;
+                    thread::yield_now();
                 }
-                drop(ticket);
             }
-        }));
-    }
-    for thread in threads {
-        thread.join().expect("no thread panics");
-    }
+            drop(ticket);
+        }
+    });
+    ended(threads);
     assert_in_order(&writer.close(), 9);
     assert!(gauge.longest() <= 2, "{} in the queue", gauge.longest());
 }
@@ -212,29 +217,22 @@ fn full_queue() {
 fn closed_beside_others() {
     let options = WriterOptions::new().max_age(NEVER).queue(2);
     let writer = Writer::start(options, usize::MAX);
-    let mut threads = Vec::new();
-    for thread in 0..3u64 {
-        let submissions = writer.submissions.clone();
-        threads.push(thread::spawn(move || {
-            let mut done = 0;
-            for number in 0..2 {
-                match submit(100 * thread + number, &submissions) {
-                    Ok(ticket) => {
-                        _ = ticket.wait().expect("what was taken is decided");
-                        done += 1;
-                    }
-                    Err(error) => assert!(matches!(error, Error::WriterClosed), "{error:?}"),
+    let threads = writer.three_threads(|thread, submissions| {
+        let mut done = 0;
+        for number in 0..2 {
+            match submit(100 * thread + number, submissions) {
+                Ok(ticket) => {
+                    _ = ticket.wait().expect("what was taken is decided");
+                    done += 1;
                 }
+                Err(error) => assert!(matches!(error, Error::WriterClosed), "{error:?}"),
             }
-            done
-        }));
-    }
+        }
+        done
+    });
     let submissions = writer.submissions.clone();
     let decided = writer.close();
-    let mut done = 0;
-    for thread in threads {
-        done += thread.join().expect("no thread panics");
-    }
+    let done = ended(threads).iter().sum();
     assert_in_order(&decided, done);
     assert!(matches!(submit(0, &submissions), Err(Error::WriterClosed)));
 }
@@ -243,22 +241,15 @@ fn closed_beside_others() {
 fn thread_ends() {
     let options = WriterOptions::new().max_age(NEVER).queue(2).batch(1);
     let writer = Writer::start(options, 1);
-    let mut threads = Vec::new();
-    for thread in 0..3u64 {
-        let submissions = writer.submissions.clone();
-        threads.push(thread::spawn(move || {
-            let answer = submit(100 * thread, &submissions).and_then(Ticket::wait);
-            match answer {
-                Ok(_) => 1,
-                Err(Error::WriterClosed) => 0,
-                Err(other) => panic!("{other:?}"),
-            }
-        }));
-    }
-    let mut done = 0;
-    for thread in threads {
-        done += thread.join().expect("no thread panics");
-    }
+    let threads = writer.three_threads(|thread, submissions| {
+        let answer = submit(100 * thread, submissions).and_then(Ticket::wait);
+        match answer {
+            Ok(_) => 1,
+            Err(Error::WriterClosed) => 0,
+            Err(other) => panic!("{other:?}"),
+        }
+    });
+    let done = ended(threads).iter().sum();
     assert_in_order(&writer.close(), done);
     assert!(done <= 1);
 }
@@ -266,18 +257,14 @@ fn thread_ends() {
 fn tasks() {
     let options = WriterOptions::new().max_age(NEVER).queue(1).batch(1);
     let writer = Writer::start(options, usize::MAX);
-    let mut threads = Vec::new();
-    for thread in 0..3u64 {
-        let submissions = writer.submissions.clone();
-        threads.push(thread::spawn(move || {
-            for number in 0..2 {
-                let (work, ticket) = work(100 * thread + number, &submissions);
-                let submitting = Submitting::new(work, ticket);
-                let ticket = block_on(submitting).expect("it is open");
-                _ = block_on(ticket).expect("it is decided");
-            }
-        }));
-    }
+    let threads = writer.three_threads(|thread, submissions| {
+        for number in 0..2 {
+            let (work, ticket) = work(100 * thread + number, submissions);
+            let submitting = Submitting::new(work, ticket);
+            let ticket = block_on(submitting).expect("it is open");
+            _ = block_on(ticket).expect("it is decided");
+        }
+    });
     let gives_up = {
         let submissions = writer.submissions.clone();
         thread::spawn(move || {
@@ -292,9 +279,7 @@ fn tasks() {
             is_in
         })
     };
-    for thread in threads {
-        thread.join().expect("no thread panics");
-    }
+    ended(threads);
     let is_in = gives_up.join().expect("no thread panics");
     let decided = writer.close();
     // It may have been let in between the question and the drop.

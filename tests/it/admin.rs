@@ -18,8 +18,9 @@ use serde_json::{Value, json};
 use simdb::{CreateOptions, Database, Error, OpenOptions};
 
 use crate::support::{
-    Folder, LIMIT, Ran, TestResult, assert_sound, document, external, in_one_of_five_tries,
-    insert_all, run, run_with_input, simdb, spread, wait_until, within,
+    Folder, LIMIT, Piped as _, Ran, TestResult, assert_error, assert_sound, document, documents_of,
+    done, external, in_one_of_five_tries, insert_all, program, run, run_with_input, simdb, spread,
+    wait_until, within,
 };
 
 /// An ingestion that waits for more input, and so has its database open.
@@ -31,14 +32,13 @@ pub(crate) struct Ingesting {
 
 impl Ingesting {
     /// Starts it, and waits until its first two documents are stored.
-    pub(crate) fn start(database: &Path) -> Result<Self, Box<dyn std::error::Error>> {
-        let mut child = simdb()
-            .args(["ingest", "--input-format", "fingerprints", "--batch", "1"])
-            .args([database.as_os_str(), "-".as_ref()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
+    pub(crate) fn start(database: &Path) -> TestResult<Self> {
+        let mut child = program!(
+            "ingest --input-format fingerprints --batch 1",
+            database,
+            "-"
+        )
+        .piped()?;
         let input = child.stdin.take().ok_or("standard input is a pipe")?;
         let output = BufReader::new(child.stdout.take().ok_or("standard output is a pipe")?);
         let mut ingesting = Self {
@@ -88,14 +88,6 @@ fn has(database: &Path, key: &str) -> std::io::Result<bool> {
     Ok(run!("get", database, key).code == Some(0))
 }
 
-/// Runs a command in a folder, with some standard input.
-fn run_in(folder: &Folder, arguments: &[&str], input: &str) -> std::io::Result<Ran> {
-    run_with_input(
-        simdb().args(arguments).current_dir(folder.path(".")),
-        input.as_bytes(),
-    )
-}
-
 pub(crate) fn socket_of(database: &Path) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
     path.push(".sock");
@@ -114,7 +106,8 @@ pub(crate) fn answering(folder: &Folder, name: &str) -> simdb::Result<Database> 
 }
 
 /// A request as the program makes it.
-pub(crate) fn request(database: &Path, arguments: &[&str]) -> std::io::Result<Value> {
+pub(crate) fn request(database: &Path, words: &str) -> std::io::Result<Value> {
+    let arguments: Vec<&str> = words.split_whitespace().collect();
     let file = fs::metadata(database)?;
     let directory = database.parent().map(|it| it.display().to_string());
     Ok(json!({
@@ -186,98 +179,43 @@ fn every_verb_answers_at_a_file_in_use_as_at_a_closed_one() -> TestResult {
         )?;
     }
     // For each command, from which word on its last line may differ, since times and sizes do.
-    let commands: [(&[&str], &str); 27] = [
-        (&["get", "d.simdb", "first"], "seen"),
-        (&["get", "d.simdb", "nothing"], ""),
-        (&["get", "d.simdb", ""], ""),
+    let commands = [
+        ("get d.simdb first", "seen"),
+        ("get d.simdb nothing", ""),
+        ("get d.simdb ", ""),
+        ("query d.simdb --fingerprint 0000000000000000", ""),
+        ("query d.simdb --fingerprint 0000000000000000 --limit 1", ""),
+        ("query d.simdb --fingerprint 0000000000000000 --limit 0", ""),
+        ("query d.simdb --key second --json", "\"seen\""),
+        ("query d.simdb --key second --nearest 2", ""),
+        ("query d.simdb --key nothing", ""),
+        ("query d.simdb --text words", ""),
         (
-            &["query", "d.simdb", "--fingerprint", "0000000000000000"],
+            "query d.simdb --input in.tsv --input-format fingerprints",
+            "",
+        ),
+        ("query d.simdb --input - --input-format fingerprints", ""),
+        ("query d.simdb --input missing.tsv", ""),
+        (
+            "query d.simdb --key first --verify words --texts texts.jsonl",
             "",
         ),
         (
-            &[
-                "query",
-                "d.simdb",
-                "--fingerprint",
-                "0000000000000000",
-                "--limit",
-                "1",
-            ],
-            "",
-        ),
-        (
-            &[
-                "query",
-                "d.simdb",
-                "--fingerprint",
-                "0000000000000000",
-                "--limit",
-                "0",
-            ],
-            "",
-        ),
-        (
-            &["query", "d.simdb", "--key", "second", "--json"],
-            "\"seen\"",
-        ),
-        (
-            &["query", "d.simdb", "--key", "second", "--nearest", "2"],
-            "",
-        ),
-        (&["query", "d.simdb", "--key", "nothing"], ""),
-        (&["query", "d.simdb", "--text", "some words"], ""),
-        (
-            &[
-                "query",
-                "d.simdb",
-                "--input",
-                "in.tsv",
-                "--input-format",
-                "fingerprints",
-            ],
-            "",
-        ),
-        (
-            &[
-                "query",
-                "d.simdb",
-                "--input",
-                "-",
-                "--input-format",
-                "fingerprints",
-            ],
-            "",
-        ),
-        (&["query", "d.simdb", "--input", "missing.tsv"], ""),
-        (
-            &[
-                "query",
-                "d.simdb",
-                "--key",
-                "first",
-                "--verify",
-                "words",
-                "--texts",
-                "texts.jsonl",
-            ],
-            "",
-        ),
-        (
-            &["explain", "d.simdb", "--fingerprint", "0000000000000000"],
+            "explain d.simdb --fingerprint 0000000000000000",
             "candidates expected",
         ),
-        (&["stats", "d.simdb"], "file "),
-        (&["stats", "d.simdb", "--json"], "\"file_bytes\""),
-        (&["sources", "d.simdb"], ""),
-        (&["sources", "d.simdb", "--forget", "nothing"], ""),
-        (&["check", "d.simdb"], "; the checksums"),
-        (&["dump", "d.simdb"], "seen"),
-        (&["backup", "d.simdb", "b.simdb"], "documents,"),
-        (&["backup", "d.simdb", "b.simdb"], ""),
-        (&["backup", "d.simdb", "no/b.simdb"], ""),
-        (&["delete", "d.simdb", "first", "nothing"], ""),
-        (&["compact", "d.simdb", "--plan", "6x21"], "d.simdb: "),
-        (&["expire", "d.simdb", "--before", "@32472144000"], ""),
+        ("stats d.simdb", "file "),
+        ("stats d.simdb --json", "\"file_bytes\""),
+        ("sources d.simdb", ""),
+        ("sources d.simdb --forget nothing", ""),
+        ("check d.simdb", "; the checksums"),
+        ("dump d.simdb", "seen"),
+        ("backup d.simdb b.simdb", "documents,"),
+        ("backup d.simdb b.simdb", ""),
+        ("backup d.simdb no/b.simdb", ""),
+        ("delete d.simdb first nothing", ""),
+        ("compact d.simdb --plan 6x21", "d.simdb: "),
+        ("expire d.simdb --before @32472144000", ""),
     ];
     let input = "u\t0000000000000001\nv\tnonsense\n";
     let until = |text: &str, end: &str| match end {
@@ -291,7 +229,7 @@ fn every_verb_answers_at_a_file_in_use_as_at_a_closed_one() -> TestResult {
     };
     for (command, differs_from) in commands {
         let run_there = |folder: &Folder| -> std::io::Result<Ran> {
-            let ran = run_in(folder, command, input)?;
+            let ran = run_with_input(&mut folder.command(command), input.as_bytes())?;
             // A few messages name the whole path.
             let err = ran
                 .err
@@ -327,13 +265,7 @@ fn every_verb_answers_at_a_file_in_use_as_at_a_closed_one() -> TestResult {
     let database = Database::open(live.path("d.simdb"), &OpenOptions::new())?;
     assert_eq!(database.snapshot()?.stats()?.documents, 1);
     assert_sound(&database)?;
-    assert_eq!(
-        Database::open(live.path("b.simdb"), &OpenOptions::new())?
-            .snapshot()?
-            .stats()?
-            .documents,
-        2
-    );
+    assert_eq!(documents_of(live.path("b.simdb"))?, 2);
     Ok(())
 }
 
@@ -342,9 +274,7 @@ fn top_looks_again_and_again_until_nobody_has_the_database_open() -> TestResult 
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let mut ingesting = Ingesting::start(&path)?;
-    let looked = run!("top", &path, "--count", "2", "--every", "0.1", "--json")
-        .expect(0)
-        .json()?;
+    let looked = done!("top", &path, "--count 2 --every 0.1 --json").json()?;
     assert_eq!(
         looked
             .iter()
@@ -352,12 +282,7 @@ fn top_looks_again_and_again_until_nobody_has_the_database_open() -> TestResult 
             .collect::<Vec<_>>(),
         [Some(2), Some(2)]
     );
-    let mut top = simdb()
-        .args(["top", "--every", "0.1"])
-        .arg(&path)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut top = program!("top --every 0.1", &path).piped()?;
     let mut lines = BufReader::new(top.stdout.take().ok_or("standard output is a pipe")?).lines();
     let mut wait_for = |line: &str| {
         lines
@@ -370,20 +295,15 @@ fn top_looks_again_and_again_until_nobody_has_the_database_open() -> TestResult 
     wait_for("documents         3")??;
     // Of those that nobody reads any more, some looked for ever.
     for form in ["--json", "--quiet"] {
-        let mut unread = simdb();
-        unread.args(["top", "--every", "0.1", form]).arg(&path);
+        let mut unread = program!("top --every 0.1", form, &path);
         let mut unread = unread.stdout(Stdio::piped()).spawn()?;
         drop(unread.stdout.take());
         assert_eq!(within(LIMIT, move || unread.wait())?.code(), Some(0));
     }
     assert!(ingesting.end()?);
     assert_eq!(top.wait()?.code(), Some(0));
-    run!("top", &path)
-        .expect(0)
-        .says("nobody has the database open");
-    run!("top", &path, "--every", "0")
-        .expect(2)
-        .says("must be 0.1 to 86400 seconds");
+    done!("top", &path).says("nobody has the database open");
+    run!("top", &path, "--every 0").refused("must be 0.1 to 86400 seconds");
     Ok(())
 }
 
@@ -395,32 +315,19 @@ fn the_socket_is_for_its_user_only_and_goes_with_the_database() -> TestResult {
     let there = fs::symlink_metadata(socket_of(&path))?;
     assert!(there.file_type().is_socket());
     assert_eq!(there.permissions().mode() & 0o777, 0o600);
-    assert_eq!(
-        fs::read_dir(folder.path("."))?.count(),
-        2,
-        "something else is left"
-    );
+    assert_eq!(folder.count()?, 2, "something else is left");
     // Another handle of the file gets none, and does not take the one there is.
-    assert!(matches!(
-        Database::open(&path, &OpenOptions::new().serve(true)),
-        Err(Error::Busy { .. })
-    ));
-    run!("stats", &path).expect(0);
+    assert_error!(Database::open(&path, &OpenOptions::new().serve(true)) => Error::Busy { .. });
+    done!("stats", &path);
     drop(database);
-    assert_eq!(
-        fs::read_dir(folder.path("."))?.count(),
-        1,
-        "the socket is left"
-    );
+    assert_eq!(folder.count()?, 1, "the socket is left");
     // Without the option there is none. Who only reads needs none.
     let closed = Database::open(&path, &OpenOptions::new())?;
-    run!("stats", &path)
-        .expect(2)
-        .says("OpenOptions::serve(true)");
+    run!("stats", &path).refused("OpenOptions::serve(true)");
     drop(closed);
     let _reader = Database::open(&path, &OpenOptions::new().read_only(true).serve(true))?;
     assert!(!socket_of(&path).exists());
-    run!("stats", &path).expect(0);
+    done!("stats", &path);
     Ok(())
 }
 
@@ -433,17 +340,14 @@ fn a_socket_that_was_left_behind_is_replaced_and_nothing_else_is() -> TestResult
     // Nobody listens there any more.
     drop(UnixListener::bind(socket_of(&path))?);
     let database = Database::open(&path, &options)?;
-    run!("stats", &path).expect(0);
+    done!("stats", &path);
     // Somebody else has put something there meanwhile, which stays.
     fs::remove_file(socket_of(&path))?;
     fs::write(socket_of(&path), "precious")?;
     drop(database);
     assert_eq!(fs::read(socket_of(&path))?, b"precious");
     let refused = Database::open(&path, &options);
-    assert!(
-        matches!(refused, Err(Error::AlreadyExists { .. })),
-        "{refused:?}"
-    );
+    assert_error!(&refused => Error::AlreadyExists { .. });
     fs::remove_file(socket_of(&path))?;
     // Somebody else listens.
     let other = UnixListener::bind(socket_of(&path))?;
@@ -463,35 +367,29 @@ fn garbage_on_the_socket_is_refused_and_harms_nobody() -> TestResult {
     binary.extend((0..100_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8));
     binary.push(b'\n');
     let line = |value: &Value| format!("{value}\n").into_bytes();
-    let mut other_version = request(&path, &["stats", "d.simdb"])?;
+    let mut other_version = request(&path, "stats d.simdb")?;
     other_version["simdb_admin"] = 2.into();
-    let mut relative = request(&path, &["stats", "d.simdb"])?;
+    let mut relative = request(&path, "stats d.simdb")?;
     relative["directory"] = "here".into();
-    let mut other_file = request(&path, &["stats", "d.simdb"])?;
+    let mut other_file = request(&path, "stats d.simdb")?;
     other_file["file"] = json!([1, 2]);
     let garbage = [
         (b"{\n".to_vec(), "no request"),
         (b"{}\n".to_vec(), "no request"),
         (binary, "no request"),
         (
-            vec![b'{'; 1_000_000].into_iter().chain(*b"\n").collect(),
+            [vec![b'{'; 1_000_000], b"\n".to_vec()].concat(),
             "no request",
         ),
         (vec![b'{'; 20 << 20], "longer than"),
         (line(&other_version), "version 2"),
         (line(&relative), "absolute"),
         (line(&other_file), "another database"),
-        (line(&request(&path, &["load", "d.simdb"])?), "load"),
-        (
-            line(&request(&path, &["salvage", "d.simdb", "new"])?),
-            "salvage",
-        ),
-        (line(&request(&path, &[])?), "does not answer"),
-        (line(&request(&path, &["get", "d.simdb"])?), "required"),
-        (
-            line(&request(&path, &["stats", "--help"])?),
-            "does not answer",
-        ),
+        (line(&request(&path, "load d.simdb")?), "load"),
+        (line(&request(&path, "salvage d.simdb new")?), "salvage"),
+        (line(&request(&path, "")?), "does not answer"),
+        (line(&request(&path, "get d.simdb")?), "required"),
+        (line(&request(&path, "stats --help")?), "does not answer"),
     ];
     for (bytes, message) in garbage {
         assert_refused(&ask(&path, &bytes)?, message);
@@ -500,16 +398,16 @@ fn garbage_on_the_socket_is_refused_and_harms_nobody() -> TestResult {
     drop(UnixStream::connect(socket_of(&path))?);
     let half = UnixStream::connect(socket_of(&path))?;
     (&half).write_all(b"{\"simdb_admin\":1,")?;
-    run!("stats", &path).expect(0);
+    done!("stats", &path);
     assert_refused(&within(LIMIT, move || answers(&half))?, "within 5 seconds");
     // Standard input that is not what it says.
-    let mut with_input = request(&path, &["query", "d.simdb", "--input", "-"])?;
+    let mut with_input = request(&path, "query d.simdb --input -")?;
     with_input["input"] = true.into();
     for pieces in ["nonsense\n", "{\"input\":999999999}\n"] {
         let bytes = [line(&with_input), pieces.into()].concat();
         assert_refused(&ask(&path, &bytes)?, "cannot be read");
     }
-    run!("stats", &path).expect(0);
+    done!("stats", &path);
     assert_sound(&database)?;
     Ok(())
 }
@@ -546,7 +444,7 @@ fn eight_commands_are_answered_at_once_and_more_are_told_so() -> TestResult {
         answers
             .iter()
             .for_each(|it| assert_refused(it, "8 commands"));
-        ran.expect(2).says("8 commands");
+        ran.refused("8 commands");
         // Who waits in silence keeps nobody from closing the database.
         let begun = Instant::now();
         drop(database);
@@ -564,9 +462,7 @@ fn clients_that_are_killed_make_room_for_others() -> TestResult {
     let path = folder.path("d.simdb");
     let ingesting = Ingesting::start(&path)?;
     for _ in 0..20 {
-        let mut child = simdb()
-            .args(["query", "--input-format", "fingerprints", "--input", "-"])
-            .arg(&path)
+        let mut child = program!("query --input-format fingerprints --input -", &path)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -580,21 +476,19 @@ fn clients_that_are_killed_make_room_for_others() -> TestResult {
         child.kill()?;
         child.wait()?;
     }
-    run!("stats", &path).expect(0);
+    done!("stats", &path);
     assert!(ingesting.end()?);
     Ok(())
 }
 
 /// Begins a request, waits until its work has begun, and goes away.
-fn leave_at_work(database: &Path, arguments: &[&str]) -> TestResult {
+fn leave_at_work(database: &Path, words: &str) -> TestResult {
     let stream = UnixStream::connect(socket_of(database))?;
-    writeln!(&stream, "{}", request(database, arguments)?)?;
+    writeln!(&stream, "{}", request(database, words)?)?;
     for line in BufReader::new(&stream).lines() {
         let line: Value = serde_json::from_str(&line?)?;
-        assert!(
-            line["exit"].is_null(),
-            "it ended before anybody left: {line}"
-        );
+        let has_ended = !line["exit"].is_null();
+        assert!(!has_ended, "it ended before anybody left: {line}");
         if !line["progress"].is_null() {
             return Ok(());
         }
@@ -611,24 +505,17 @@ fn a_client_that_goes_away_ends_its_work_and_nothing_is_left() -> TestResult {
         (0..200_000u64).map(|i| Ok(document(format!("the key of document {i}"), spread(i))));
     let database = Database::build(&path, &options, documents, 64 << 20)?;
     let before = fs::metadata(&path)?.ino();
-    for arguments in [
-        &["backup", "d.simdb", "b.simdb"][..],
-        &["compact", "d.simdb", "--plan", "6x21"],
-    ] {
-        leave_at_work(&path, arguments)?;
+    for words in ["backup d.simdb b.simdb", "compact d.simdb --plan 6x21"] {
+        leave_at_work(&path, words)?;
         // A compaction keeps others from writing, so this waits for its end.
         drop(database.begin_write()?);
-        run!("stats", &path).expect(0);
+        done!("stats", &path);
         let is_unused = || database.check().is_ok();
         wait_until("the request that nobody wants", is_unused);
     }
     assert_eq!(fs::metadata(&path)?.ino(), before, "the file was replaced");
     assert_eq!(database.snapshot()?.stats()?.plan, "4x16");
-    assert_eq!(
-        fs::read_dir(folder.path("."))?.count(),
-        2,
-        "something is left"
-    );
+    assert_eq!(folder.count()?, 2, "something is left");
     assert_sound(&database)?;
     Ok(())
 }
@@ -638,13 +525,7 @@ fn an_owner_that_is_killed_leaves_clients_with_a_word_and_a_file_that_opens() ->
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let ingesting = Ingesting::start(&path)?;
-    let mut child = simdb()
-        .args(["query", "--input-format", "fingerprints", "--input", "-"])
-        .arg(&path)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut child = program!("query --input-format fingerprints --input -", &path).piped()?;
     let mut input = child.stdin.take().ok_or("standard input is a pipe")?;
     writeln!(input, "u\t0000000000000001")?;
     let mut line = String::new();
@@ -652,14 +533,12 @@ fn an_owner_that_is_killed_leaves_clients_with_a_word_and_a_file_that_opens() ->
         .read_line(&mut line)?;
     ingesting.kill()?;
     let ran = Ran::from(within(LIMIT, || child.wait_with_output())?);
-    ran.expect(2)
-        .says("ended before it had answered")
-        .says("d.simdb");
+    ran.refused("ended before it had answered").says("d.simdb");
     // The socket is still there, and disturbs nobody.
     assert!(socket_of(&path).exists());
-    run!("get", &path, "second").expect(0);
+    done!("get", &path, "second");
     let ingesting = Ingesting::start(&path)?;
-    run!("get", &path, "second").expect(0);
+    done!("get", &path, "second");
     assert!(ingesting.end()?);
     assert!(!socket_of(&path).exists());
     Ok(())
@@ -672,22 +551,19 @@ fn paths_may_be_longer_than_the_address_of_a_socket() -> TestResult {
     fs::create_dir_all(&long)?;
     let path = long.join(format!("{}.simdb", "d".repeat(200)));
     let database = Database::create(&path, &CreateOptions::new().serve(true))?;
-    run!("stats", &path).expect(0);
+    done!("stats", &path);
     // By a short path, too.
-    let ran = simdb()
-        .args(["stats"])
-        .arg(path.file_name().ok_or("a name")?)
+    let ran = program!("stats", path.file_name().ok_or("a name")?)
         .current_dir(&long)
         .output()?;
     Ran::from(ran).expect(0);
     std::os::unix::fs::symlink(&path, folder.path("link.simdb"))?;
-    run!("stats", folder.path("link.simdb")).expect(0);
+    done!("stats", folder.path("link.simdb"));
     drop(database);
     assert_eq!(fs::read_dir(&long)?.count(), 1);
     // A name that is too long for a socket beside it is refused before the database is made.
     let path = long.join("d".repeat(253));
-    let refused = Database::create(&path, &CreateOptions::new().serve(true));
-    assert!(matches!(refused, Err(Error::Io { .. })), "{refused:?}");
+    assert_error!(Database::create(&path, &CreateOptions::new().serve(true)) => Error::Io { .. });
     assert!(!path.exists());
     Ok(())
 }
@@ -699,12 +575,8 @@ fn keys_may_be_any_bytes() -> TestResult {
     let database = answering(&folder, "d.simdb")?;
     insert_all(&database, [document(*b"\xff\xfe key", 7)])?;
     let key = OsStr::from_bytes(b"\xff\xfe key");
-    let ran = run!("get", &path, key).expect(0);
-    assert!(ran.out.contains("//4ga2V5"), "{}", ran.out);
-    assert_eq!(
-        run!("delete", &path, key).expect(0).out,
-        "deleted \\xff\\xfe key\n"
-    );
+    done!("get", &path, key).prints("//4ga2V5");
+    assert_eq!(done!("delete", &path, key).out, "deleted \\xff\\xfe key\n");
     assert_eq!(database.snapshot()?.get(b"\xff\xfe key")?, None);
     Ok(())
 }
@@ -723,26 +595,19 @@ fn a_socket_keeps_no_database_open() -> TestResult {
     stats()?.expect(0);
     // Beside the database there is none.
     run!("stats", &path)
-        .expect(2)
-        .says("in use by another process")
+        .refused("in use by another process")
         .says("it is called");
     // Another database is not asked by mistake.
     insert_all(&folder.database("e.simdb")?, [document("b", 1)])?;
-    run!(
-        "get",
-        folder.path("e.simdb"),
-        "b",
-        "--socket",
-        folder.path("own.sock")
-    )
-    .expect(2)
-    .says("another database");
+    folder
+        .run("get e.simdb b --socket own.sock")?
+        .refused("another database");
     drop(database);
     let again = Database::open(&path, &OpenOptions::new())?;
-    stats()?.expect(2).says("closed the database");
+    stats()?.refused("closed the database");
     drop((socket, again));
     assert!(!folder.path("own.sock").exists());
-    stats()?.expect(2).says("own.sock");
+    stats()?.refused("own.sock");
     Ok(())
 }
 
@@ -754,14 +619,11 @@ fn a_request_that_writes_waits_for_the_open_transaction_and_a_dropped_database_d
     let database = answering(&folder, "d.simdb")?;
     let mut txn = database.begin_write()?;
     txn.insert(&document("later", 5))?;
-    let mut child = simdb()
-        .arg("delete")
-        .arg(&path)
-        .arg("later")
+    let mut child = program!("delete", &path, "later")
         .stdout(Stdio::piped())
         .spawn()?;
     // Reading does not wait.
-    run!("get", &path, "k1").expect(0);
+    done!("get", &path, "k1");
     wait_for_client(&path);
     thread::sleep(Duration::from_millis(300));
     assert!(child.try_wait()?.is_none(), "it did not wait");
@@ -774,13 +636,7 @@ fn a_request_that_writes_waits_for_the_open_transaction_and_a_dropped_database_d
         let database = Database::open(&path, &options)?;
         // This thread writes. If it waited for the request, the two would wait for each other.
         let txn = database.begin_write()?;
-        let child = simdb()
-            .arg("delete")
-            .arg(&path)
-            .arg("k1")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
+        let child = program!("delete", &path, "k1").piped()?;
         wait_for_client(&path);
         thread::sleep(Duration::from_millis(500));
         let begun = Instant::now();
@@ -810,18 +666,12 @@ fn race_for_a_database() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let spawn = || -> std::io::Result<Child> {
-        simdb()
-            .args(["ingest", "--input-format", "fingerprints"])
-            .args([path.as_os_str(), "-".as_ref()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
+        program!("ingest --input-format fingerprints", &path, "-").piped()
     };
     drop(folder.database("d.simdb")?);
     let mut children = (0..4).map(|_| spawn()).collect::<Result<Vec<_>, _>>()?;
     for _ in 0..5 {
-        run!("stats", &path).expect(0);
+        done!("stats", &path);
     }
     for (number, child) in children.iter_mut().enumerate() {
         let mut input = child.stdin.take().ok_or("standard input is a pipe")?;
@@ -833,7 +683,7 @@ fn race_for_a_database() -> TestResult {
     for number in ["0", "1", "2", "3"] {
         assert!(has(&path, number)?, "document {number}");
     }
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 1);
+    assert_eq!(folder.count()?, 1);
     Ok(())
 }
 
@@ -844,7 +694,7 @@ fn a_command_that_comes_too_late_opens_the_database_or_asks_the_next() -> TestRe
     let path = folder.path("d.simdb");
     drop(answering(&folder, "d.simdb")?);
     let is_done = AtomicBool::new(false);
-    let opened = thread::scope(|scope| -> Result<u64, Box<dyn std::error::Error>> {
+    let opened = thread::scope(|scope| -> TestResult<u64> {
         let owner = scope.spawn(|| {
             let mut opened = 0;
             while !is_done.load(Ordering::Relaxed) {
@@ -866,13 +716,14 @@ fn a_command_that_comes_too_late_opens_the_database_or_asks_the_next() -> TestRe
                 let format = ["--input-format", "fingerprints"];
                 let mut ingest = simdb();
                 let ingest = ingest.arg("ingest").args(format).arg(&path).arg("-");
-                let stored = run_with_input(ingest, line.as_bytes())?.expect(0);
-                assert!(stored.out.contains("1 inserted"), "{}", stored.out);
+                run_with_input(ingest, line.as_bytes())?
+                    .expect(0)
+                    .prints("1 inserted");
                 let mut query = simdb();
                 let query = query.arg("query").args(format).args(["--input", "-"]);
                 let found = run_with_input(query.arg(&path), line.as_bytes())?.expect(0);
                 assert_eq!(found.out, format!("{key} is near {key} (distance 0)\n"));
-                run!("delete", &path, &key).expect(0);
+                done!("delete", &path, &key);
                 Ok(())
             })
         }));
@@ -891,11 +742,7 @@ fn an_ingestion_that_ends_answers_those_who_wait() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     drop(folder.database("d.simdb")?);
-    let mut ingest = simdb();
-    ingest
-        .args(["ingest"])
-        .arg(&path)
-        .args(["-", "--input-format", "fingerprints"]);
+    let mut ingest = program!("ingest", &path, "- --input-format fingerprints");
     let mut ingest = ingest
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -906,12 +753,8 @@ fn an_ingestion_that_ends_answers_those_who_wait() -> TestResult {
     // The batch waits a second for more, and has the right to write meanwhile.
     wait_until("the ingestion", || socket_of(&path).exists());
     thread::sleep(Duration::from_millis(200));
-    let mut delete = simdb();
-    delete.arg("delete").arg(&path).arg("nothing");
-    let delete = delete
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut delete = program!("delete", &path, "nothing");
+    let delete = delete.piped()?;
     wait_for_client(&path);
     // The request is taken up meanwhile. One that was not is told that the process has ended.
     thread::sleep(Duration::from_millis(200));
@@ -933,9 +776,7 @@ fn what_a_killed_client_has_not_printed_is_not_deleted() -> TestResult {
     )?;
     let path = folder.path("d.simdb");
     let before = database.snapshot()?.stats()?.documents;
-    let mut client = simdb()
-        .args(["delete", "--duplicates", "--max-distance", "0"])
-        .arg(&path)
+    let mut client = program!("delete --duplicates --max-distance 0", &path)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
@@ -957,7 +798,7 @@ fn what_a_killed_client_has_not_printed_is_not_deleted() -> TestResult {
         "{deleted} deleted, {printed} printed"
     );
     // The same command deletes the rest.
-    let ran = run!("delete", &path, "--duplicates", "--max-distance", "0").expect(0);
+    let ran = done!("delete", &path, "--duplicates --max-distance 0");
     assert_eq!(ran.out.lines().count() as u64, 24_999 - deleted);
     Ok(())
 }
@@ -972,7 +813,7 @@ fn dates_are_those_of_who_asks() -> TestResult {
     });
     insert_all(&database, hours_of_the_day)?;
     let path = folder.path("d.simdb");
-    let ask = |zone: &str| -> Result<_, Box<dyn std::error::Error>> {
+    let ask = |zone: &str| -> TestResult<_> {
         let query = [
             "query",
             "--fingerprint",
@@ -981,13 +822,8 @@ fn dates_are_those_of_who_asks() -> TestResult {
             "30",
         ];
         let since = ["--max-distance", "0", "--since", "2020-01-31T12:00"];
-        let answer = simdb()
-            .env("TZ", zone)
-            .args(query)
-            .args(since)
-            .arg(&path)
-            .output()?;
-        let newest = simdb().env("TZ", zone).arg("stats").arg(&path).output()?;
+        let answer = program!(..query, ..since, &path).env("TZ", zone).output()?;
+        let newest = program!("stats", &path).env("TZ", zone).output()?;
         let newest = String::from_utf8(newest.stdout)?;
         let newest = newest.lines().find(|line| line.contains("2020-"));
         let newest = newest.map(|line| line.split(" (").next().unwrap_or(line).to_owned());
@@ -1025,10 +861,9 @@ fn a_command_whose_output_nobody_reads_does_what_it_does_at_a_closed_database() 
     };
     fs::write(folder.path("pages.tsv"), lines("page"))?;
     fs::write(folder.path("others.tsv"), lines("other"))?;
-    let unread = |arguments: &[&str]| -> Result<Option<i32>, Box<dyn std::error::Error>> {
-        let mut child = simdb()
-            .args(arguments)
-            .current_dir(folder.path("."))
+    let unread = |command: &str| -> TestResult<Option<i32>> {
+        let mut child = folder
+            .command(command)
             .stdin(fs::File::open(folder.path("others.tsv"))?)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -1036,13 +871,12 @@ fn a_command_whose_output_nobody_reads_does_what_it_does_at_a_closed_database() 
         drop(child.stdout.take());
         Ok(child.wait()?.code())
     };
-    let fingerprints = ["--input-format", "fingerprints", "--batch", "100"];
-    let commands: [&[&str]; 5] = [
-        &[&["ingest", "d.simdb", "pages.tsv"][..], &fingerprints].concat(),
-        &["delete", "d.simdb", "k3", "nobody"],
-        &["get", "d.simdb", "nobody"],
-        &[&["ingest", "d.simdb", "-"][..], &fingerprints].concat(),
-        &["delete", "d.simdb", "--duplicates", "--max-distance", "0"],
+    let commands = [
+        "ingest d.simdb pages.tsv --input-format fingerprints --batch 100",
+        "delete d.simdb k3 nobody",
+        "get d.simdb nobody",
+        "ingest d.simdb - --input-format fingerprints --batch 100",
+        "delete d.simdb --duplicates --max-distance 0",
     ];
     let mut left = Vec::new();
     for is_live in [true, false] {
@@ -1055,7 +889,7 @@ fn a_command_whose_output_nobody_reads_does_what_it_does_at_a_closed_database() 
             codes.push(unread(command)?);
         }
         drop(database);
-        let ran = run!("dump", folder.path("d.simdb")).expect(0);
+        let ran = done!("dump", folder.path("d.simdb"));
         let kept = ran
             .out
             .lines()
@@ -1082,12 +916,8 @@ fn a_socket_without_room_is_told() -> TestResult {
     let connect = || UnixStream::connect(socket_of(&path));
     let waiting = [connect()?, connect()?];
     let asks = path.clone();
-    let ran = within(LIMIT, move || {
-        simdb().arg("get").arg(asks).arg("k3").output()
-    });
-    Ran::from(ran?)
-        .expect(2)
-        .says("does not answer; it may be stopped");
+    let ran = within(LIMIT, move || program!("get", asks, "k3").output());
+    Ran::from(ran?).refused("does not answer; it may be stopped");
     let options = simdb::ClientOptions::new().timeout(Duration::from_millis(300));
     let refused = simdb::Client::connect(&path, &options).map(drop);
     assert!(refused.is_err_and(|it| it.to_string().contains("no room")));

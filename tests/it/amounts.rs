@@ -2,58 +2,30 @@
 
 use serde_json::json;
 
-use crate::support::{Folder, TestResult, run, simdb};
+use crate::support::{Folder, TestResult, done, program, run};
 
 #[test]
 fn counts_and_sizes_are_taken_with_units() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.path("a.simdb");
-    run!(
-        "create",
-        &database,
-        "--expect",
-        "100M",
-        "--max-distance",
-        "3"
-    )
-    .expect(0);
+    done!("create", &database, "--expect 100M --max-distance 3");
     let same = folder.path("b.simdb");
-    run!("create", &same, "--expect", "1e8", "--max-distance", "3").expect(0);
-    let plan = |path| -> Result<_, Box<dyn std::error::Error>> {
-        Ok(run!("stats", path, "--json").expect(0).object()?["plan"].clone())
-    };
+    done!("create", &same, "--expect 1e8 --max-distance 3");
+    let plan =
+        |path| -> TestResult<_> { Ok(done!("stats", path, "--json").object()?["plan"].clone()) };
     assert_eq!(plan(&database)?, plan(&same)?);
-    let stats = run!("stats", &database, "--cache", "64MiB", "--json")
-        .expect(0)
-        .object()?;
+    let stats = done!("stats", &database, "--cache 64MiB --json").object()?;
     assert_eq!(stats["cache_limit_bytes"], 64 << 20);
-    let input = folder.file(
+    folder.file(
         "in.tsv",
         "a\tfar too long a text for such a limit\nb\tshort\n",
     )?;
-    let totals = run!(
-        "ingest",
-        &database,
-        &input,
-        "--max-record",
-        "0.03k",
-        "--batch",
-        "1_000",
-        "--json"
-    );
+    let totals = folder.run("ingest a.simdb in.tsv --max-record 0.03k --batch 1_000 --json")?;
     assert_eq!(totals.expect(0).last()?["rejected"], 1);
-    let small = run!("plan", "--expect", "1G", "--max-file", "1MB").expect(1);
-    assert!(small.out.contains("too large"), "{}", small.out);
-    run!(
-        "plan",
-        "--expect",
-        "1k",
-        "--max-file",
-        "1GB",
-        "--max-memory",
-        "1GiB"
-    )
-    .expect(0);
+    run!("plan --expect 1G --max-file 1MB")
+        .expect(1)
+        .prints("too large");
+    done!("plan --expect 1k --max-file 1GB --max-memory 1GiB");
     Ok(())
 }
 
@@ -61,24 +33,12 @@ fn counts_and_sizes_are_taken_with_units() -> TestResult {
 fn a_number_that_is_none_is_refused_with_examples() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("a.simdb");
-    run!("create", &path, "--expect", "many")
-        .expect(2)
-        .says("5000, 1_000_000, 10k, 100M or 1e8");
-    run!("create", &path, "--expect", "-5")
-        .expect(2)
-        .says("must not be negative");
-    run!("create", &path, "--expect", "1e99")
-        .expect(2)
-        .says("too large");
-    run!("plan", "--max-file", "1.5")
-        .expect(2)
-        .says("64MiB or 1GB");
-    run!("ingest", &path, "-", "--batch", "0")
-        .expect(2)
-        .says("at least 1");
-    run!("ingest", &path, "-", "--max-record", "1zB")
-        .expect(2)
-        .says("64MiB or 1GB");
+    run!("create", &path, "--expect many").refused("5000, 1_000_000, 10k, 100M or 1e8");
+    run!("create", &path, "--expect -5").refused("must not be negative");
+    run!("create", &path, "--expect 1e99").refused("too large");
+    run!("plan --max-file 1.5").refused("64MiB or 1GB");
+    run!("ingest", &path, "- --batch 0").refused("at least 1");
+    run!("ingest", &path, "- --max-record 1zB").refused("64MiB or 1GB");
     assert!(!path.exists());
     Ok(())
 }
@@ -99,16 +59,8 @@ fn times_are_dates_spans_or_seconds_in_the_local_zone() -> TestResult {
     txn.commit()?;
     drop(database);
     let ask = |since: &str| -> std::io::Result<Vec<String>> {
-        let mut command = simdb();
-        command
-            .args([
-                "query",
-                "--fingerprint",
-                "0000000000000000",
-                "--since",
-                since,
-            ])
-            .env("TZ", "Europe/Berlin");
+        let mut command = program!("query --fingerprint 0000000000000000 --since", since);
+        command.env("TZ", "Europe/Berlin");
         let ran: crate::support::Ran = command.arg(folder.path("a.simdb")).output()?.into();
         let keys = ran
             .out
@@ -126,7 +78,7 @@ fn times_are_dates_spans_or_seconds_in_the_local_zone() -> TestResult {
     assert_eq!(ask("36h")?, ["c"]);
     assert_eq!(ask("2 weeks ago")?, ["b", "c"]);
     assert_eq!(ask("now")?, Vec::<String>::new());
-    let removed = run!("expire", folder.path("a.simdb"), "--before", "2d", "--json").expect(0);
+    let removed = done!("expire", folder.path("a.simdb"), "--before 2d --json");
     assert_eq!(removed.object()?, json!({"removed": 2}));
     Ok(())
 }
@@ -138,19 +90,15 @@ fn a_time_that_may_mean_something_else_is_refused() -> TestResult {
     let before = |time: &str| -> std::io::Result<_> {
         Ok(run!("expire", folder.path("a.simdb"), "--before", time))
     };
-    before("2020")?.expect(2).says("2020-01-01");
-    before("20200131")?.expect(2).says("2020-01-31");
-    before("1700000000000")?.expect(2).says("milliseconds");
-    before("9999-01-01")?.expect(2).says("in the future");
-    before("9000000000")?.expect(2).says("in the future");
+    before("2020")?.refused("2020-01-01");
+    before("20200131")?.refused("2020-01-31");
+    before("1700000000000")?.refused("milliseconds");
+    before("9999-01-01")?.refused("in the future");
+    before("9000000000")?.refused("in the future");
     for minutes_or_months in ["3m", "3 m ago", "1d 3m"] {
-        before(minutes_or_months)?
-            .expect(2)
-            .says("write `min` or `mo`");
+        before(minutes_or_months)?.refused("write `min` or `mo`");
     }
-    before("last summer")?
-        .expect(2)
-        .says("such as 2020-01-31, 2020-01-31T12:00, 2d, 36h");
+    before("last summer")?.refused("such as 2020-01-31, 2020-01-31T12:00, 2d, 36h");
     before("@2020")?.expect(0);
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `simdb dedup --annotate`: every record stays and is told its group, and nothing else of it changes.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
@@ -15,7 +16,7 @@ use simdb::{Database, Error, OpenOptions};
 
 use crate::dedup::odd_lines;
 use crate::support::random::Random;
-use crate::support::{Folder, TestResult, gunzip, gzip, run, simdb};
+use crate::support::{Folder, Ran, TestResult, assert_error, done, gunzip, gzip, program, run};
 
 /// What an annotation says, and the line without it.
 fn taken_apart(line: &str) -> Option<(String, Value)> {
@@ -38,31 +39,26 @@ fn every_record_stays_and_is_told_its_group() -> TestResult {
     let input = folder.file("in.jsonl", &text)?;
     let [plain, list, annotated, listed] =
         ["plain.jsonl", "list", "annotated.jsonl", "listed"].map(|name| folder.path(name));
-    let options = ["--max-record", "20k", "--json"];
-    run!(
-        "dedup",
+
+    done!(
+        "dedup --max-record 20k",
         &input,
         "-o",
         &plain,
         "--removed",
-        &list,
-        options[0],
-        options[1]
-    )
-    .expect(0);
-    let ran = run!(
-        "dedup",
-        &input,
-        "-o",
-        &annotated,
-        "--annotate",
-        "--removed",
-        &listed,
-        options[0],
-        options[1],
-        options[2]
-    )
-    .expect(0);
+        &list
+    );
+    let annotate = |input: &Path, output: &Path, more: &[&OsStr]| -> TestResult<Ran> {
+        Ok(done!(
+            "dedup --max-record 20k --annotate",
+            input,
+            "-o",
+            output,
+            ..more
+        ))
+    };
+    let options = ["--json".as_ref(), "--removed".as_ref(), listed.as_os_str()];
+    let ran = annotate(&input, &annotated, &options)?;
     // The list is about the same records.
     assert_eq!(fs::read(&list)?, fs::read(&listed)?);
     let totals = ran.last()?;
@@ -143,32 +139,14 @@ fn every_record_stays_and_is_told_its_group() -> TestResult {
     // Whatever the packing, and however often.
     let packed = folder.file("in.jsonl.gz", gzip(text.as_bytes())?)?;
     let of_packed = folder.path("annotated.jsonl.gz");
-    run!(
-        "dedup",
-        &packed,
-        "-o",
-        &of_packed,
-        "--annotate",
-        options[0],
-        options[1]
-    )
-    .expect(0);
+    annotate(&packed, &of_packed, &[])?;
     let unpacked = String::from_utf8(gunzip(&of_packed)?)?;
     let expected = output.concat().replace("in.jsonl:", "in.jsonl.gz:");
     assert!(unpacked == expected);
     // A line that is near to be too long may have become so.
     let again = folder.file("in.jsonl", output.concat())?;
     let twice = folder.path("twice.jsonl");
-    run!(
-        "dedup",
-        &again,
-        "-o",
-        &twice,
-        "--annotate",
-        options[0],
-        options[1]
-    )
-    .expect(0);
+    annotate(&again, &twice, &[])?;
     assert!(fs::read_to_string(&twice)? == output.concat());
     Ok(())
 }
@@ -181,77 +159,60 @@ fn short_texts_documents_of_a_database_and_dropped_records_have_their_places() -
         words.join(" ")
     };
     let known = folder.path("known.simdb");
-    let first = folder.file(
+    folder.file(
         "first.jsonl",
         format!("{{\"id\":\"old\",\"text\":\"{}\"}}\n", text("a")),
     )?;
-    run!(
-        "dedup",
-        &first,
-        "-o",
-        folder.path("first.out"),
-        "--database",
-        &known
-    )
-    .expect(0);
+    folder
+        .run("dedup first.jsonl -o first.out --database known.simdb")?
+        .expect(0);
     let lines = format!(
         "{{\"id\":\"x\",\"text\":\"{a}\"}}\n{{\"id\":\"y\",\"text\":\"{b}\"}}\n{{\"text\":\"short\"}}\nbad\n\
          {{\"id\":\"z\",\"text\":\"short\"}}\n{{\"id\":\"w\",\"text\":\"{a}\"}}\n{{\"id\":\"v\",\"text\":\"{b}\"}}",
         a = text("a"),
         b = text("b"),
     );
-    let input = folder.file("in.jsonl", &lines)?;
+    folder.file("in.jsonl", &lines)?;
     let output = folder.path("out.jsonl");
-    let ran = run!(
-        "dedup",
-        &input,
-        "-o",
-        &output,
-        "--annotate",
-        "--database",
-        &known,
-        "--drop-unjudged",
-        "--json"
-    )
-    .expect(0);
-    let totals = ran.last()?;
-    assert_eq!(
-        [
-            "records",
-            "kept",
-            "removed",
-            "annotated",
-            "dropped_unjudged"
-        ]
-        .map(|name| totals[name].as_u64()),
-        [7, 2, 4, 6, 1].map(Some)
-    );
+    let ran = folder
+        .run(
+            "dedup in.jsonl -o out.jsonl --annotate --database known.simdb --drop-unjudged --json",
+        )?
+        .expect(0);
+    let fields = [
+        "records",
+        "kept",
+        "removed",
+        "annotated",
+        "dropped_unjudged",
+    ];
+    ran.counts(fields, [7, 2, 4, 6, 1]);
     let mut said = Vec::new();
-    let short = format!("{}:3", input.display());
     for line in fs::read_to_string(&output)?.lines() {
         let object: Value = serde_json::from_str(line)?;
+        let fields = [
+            "group",
+            "size",
+            "survives",
+            "survivor",
+            "distance",
+            "similarity",
+        ];
         said.push(
-            [
-                "dedup_group",
-                "dedup_size",
-                "dedup_survives",
-                "dedup_survivor",
-                "dedup_distance",
-                "dedup_similarity",
-            ]
-            .map(|name| object[name].to_string())
-            .join(" "),
+            fields
+                .map(|it| object[format!("dedup_{it}")].to_string())
+                .join(" "),
         );
     }
     assert_eq!(
         said,
         [
-            "1 3 false \"old\" 0 1.0".to_owned(),
-            "2 2 true \"y\" 0 null".to_owned(),
-            format!("3 2 true \"{short}\" 0 null"),
-            format!("3 2 false \"{short}\" 0 null"),
-            "1 3 false \"old\" 0 1.0".to_owned(),
-            "2 2 false \"y\" 0 1.0".to_owned(),
+            "1 3 false \"old\" 0 1.0",
+            "2 2 true \"y\" 0 null",
+            "3 2 true \"in.jsonl:3\" 0 null",
+            "3 2 false \"in.jsonl:3\" 0 null",
+            "1 3 false \"old\" 0 1.0",
+            "2 2 false \"y\" 0 1.0",
         ]
     );
     // What survives is stored, and nothing else. Texts that are too short are too.
@@ -267,7 +228,7 @@ fn records_that_cannot_be_judged_lose_what_was_said_of_them_before() -> TestResu
     let said = r#""dedup_group":7,"dedup_size":2,"dedup_survives":false"#;
     let words = "one two three four five six seven eight nine ten ".repeat(3);
     let long = "long ".repeat(9_000);
-    let input = folder.file(
+    folder.file(
         "in.jsonl",
         format!(
             "{{\"id\":1,\"text\":\"{words}\",{said}}}\n{{\"id\":2,\"text\":null,{said}}}\n\n{{\"id\":3,\"text\":NaN,{said}}}\n\
@@ -275,16 +236,9 @@ fn records_that_cannot_be_judged_lose_what_was_said_of_them_before() -> TestResu
         ),
     )?;
     let output = folder.path("out.jsonl");
-    run!(
-        "dedup",
-        &input,
-        "-o",
-        &output,
-        "--annotate",
-        "--max-record",
-        "20k"
-    )
-    .expect(0);
+    folder
+        .run("dedup in.jsonl -o out.jsonl --annotate --max-record 20k")?
+        .expect(0);
     let written = fs::read_to_string(&output)?;
     let (first, others) = written.split_once('\n').ok_or("no line")?;
     assert!(
@@ -310,12 +264,11 @@ fn what_has_no_place_for_fields_is_refused_before_the_work() -> TestResult {
     ] {
         let input = folder.file(name, content)?;
         run!("dedup", &input, "-o", &output, "--annotate")
-            .expect(2)
-            .says("only JSON Lines and Parquet files are annotated");
+            .refused("only JSON Lines and Parquet files are annotated");
         assert!(!output.exists() && !Dedup::new([&input], &output).work_folder().exists());
     }
     let input = folder.file("a.jsonl", "{\"text\":\"some text\"}\n")?;
-    run!("dedup", &input, "--list", "--annotate").expect(2);
+    run!("dedup", &input, "--list --annotate").expect(2);
     Ok(())
 }
 
@@ -347,8 +300,7 @@ fn annotations_go_on_where_they_stopped_and_only_they() -> TestResult {
                 break;
             }
         }
-        let other = Dedup::new([&input], &output).run(|_| {});
-        assert!(matches!(other, Err(Error::Output { .. })), "{other:?}");
+        assert_error!(Dedup::new([&input], &output).run(|_| {}) => Error::Output { .. });
     }
     assert!(stops > 0);
     assert_eq!(fs::read(&output)?, fs::read(&whole)?);
@@ -362,16 +314,16 @@ fn killed_again_and_again_annotations_end_as_if_it_had_not_been() -> TestResult 
     let (lines, _) = odd_lines(4_000, &mut random)?;
     let input = folder.file("a.jsonl.gz", gzip(lines.concat().as_bytes())?)?;
     let command = |output: &Path, list: &Path| {
-        let mut command = simdb();
+        let mut command = program!(
+            "dedup",
+            &input,
+            "-o",
+            output,
+            "--removed",
+            list,
+            "--annotate"
+        );
         command
-            .arg("dedup")
-            .arg(&input)
-            .arg("-o")
-            .arg(output)
-            .arg("--removed")
-            .arg(list);
-        command
-            .arg("--annotate")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
@@ -414,7 +366,7 @@ fn lines_that_are_no_objects_stay_as_they_are() -> TestResult {
         format!("{{\"id\":\"a\",\"text\":\"{text}\"}}\n{others}"),
     )?;
     let output = folder.path("out.jsonl");
-    run!("dedup", &input, "-o", &output, "--annotate").expect(0);
+    done!("dedup", &input, "-o", &output, "--annotate");
     let written = fs::read_to_string(&output)?;
     assert!(written.ends_with(others), "{written}");
     Ok(())

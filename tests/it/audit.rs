@@ -1,5 +1,6 @@
 //! `simdb audit`: what a cleaning has made is proven, and whatever is changed of it afterwards is found.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,27 +10,45 @@ use simdb::{Clustering, Error, Fingerprinter, Near, Scheme};
 
 use crate::dedup::{archive, odd_lines};
 use crate::support::random::{Random, amount, seed_or};
-use crate::support::{Folder, Ran, TestResult, bundled, gzip, run, simdb};
+use crate::support::{
+    Folder, Ran, TestResult, assert_error, assert_has, bundled, done, figures, gzip, run,
+};
+
+const NONE: &[PathBuf] = &[];
+
+/// A copy of inputs, the list of what is not in it, and what the run that made it or looked at it has printed.
+type Made = (PathBuf, PathBuf, Ran);
+
+/// Cleans inputs with these options.
+fn made(
+    folder: &Folder,
+    name: &str,
+    inputs: &[impl AsRef<OsStr>],
+    options: &str,
+) -> TestResult<Made> {
+    let output = folder.path(&format!("clean-{name}"));
+    let list = folder.path(&format!("removed-{}.jsonl", name.trim_end_matches('/')));
+    let options = options.split_whitespace();
+    let ran = done!(
+        "dedup --json",
+        ..inputs,
+        "-o",
+        &output,
+        "--removed",
+        &list,
+        ..options
+    );
+    Ok((output, list, ran))
+}
 
 /// Cleans inputs, and audits what was made with these options.
 fn cleaned(
     folder: &Folder,
     name: &str,
-    inputs: &[PathBuf],
-    options: &[&str],
-) -> Result<(PathBuf, PathBuf, Ran), Box<dyn std::error::Error>> {
-    let output = folder.path(&format!("clean-{name}"));
-    let list = folder.path(&format!("removed-{}.jsonl", name.trim_end_matches('/')));
-    let mut command = simdb();
-    command
-        .arg("dedup")
-        .args(inputs)
-        .arg("-o")
-        .arg(&output)
-        .arg("--removed")
-        .arg(&list)
-        .args(options);
-    Ran::from(command.output()?).expect(0);
+    inputs: &[impl AsRef<OsStr>],
+    options: &str,
+) -> TestResult<Made> {
+    let (output, list, _) = made(folder, name, inputs, options)?;
     let ran = audited(&output, &list, inputs, options)?;
     Ok((output, list, ran))
 }
@@ -37,21 +56,22 @@ fn cleaned(
 fn audited(
     output: &Path,
     list: &Path,
-    inputs: &[PathBuf],
-    options: &[&str],
-) -> Result<Ran, Box<dyn std::error::Error>> {
-    let mut command = simdb();
-    command
-        .arg("audit")
-        .arg(output)
-        .arg("--removed")
-        .arg(list)
-        .args(options)
-        .arg("--json");
-    for input in inputs {
-        command.arg("--input").arg(input);
-    }
-    Ok(Ran::from(command.output()?))
+    inputs: &[impl AsRef<OsStr>],
+    options: &str,
+) -> TestResult<Ran> {
+    let inputs = inputs
+        .iter()
+        .flat_map(|it| ["--input".as_ref(), it.as_ref()]);
+    let options = options.split_whitespace();
+    Ok(run!(
+        "audit",
+        output,
+        "--removed",
+        list,
+        ..options,
+        "--json",
+        ..inputs
+    ))
 }
 
 /// A text of which some words are others.
@@ -90,77 +110,52 @@ fn what_a_cleaning_has_made_is_proven_in_every_format() -> TestResult {
         .into_iter()
         .flat_map(|record| record.0)
         .collect();
-    let inputs: [(&str, PathBuf, &[&str]); 8] = [
+    let (packed, zstd) = (gzip(odd.as_bytes())?, zstd::encode_all(odd.as_bytes(), 1)?);
+    let (lines, manual) = (texts.join("\n"), bundled("pg-docs-html/docs.jsonl.gz"));
+    let inputs = [
         (
             "plain.jsonl",
             folder.file("a.jsonl", &odd)?,
-            &["--max-record", "20k"],
+            "--max-record 20k",
         ),
-        (
-            "packed.jsonl.gz",
-            folder.file("a.jsonl.gz", gzip(odd.as_bytes())?)?,
-            &[],
-        ),
+        ("packed.jsonl.gz", folder.file("a.jsonl.gz", packed)?, ""),
         (
             "packed.jsonl.zst",
-            folder.file("a.jsonl.zst", zstd::encode_all(odd.as_bytes(), 1)?)?,
-            &["--drop-unjudged"],
+            folder.file("a.jsonl.zst", zstd)?,
+            "--drop-unjudged",
         ),
         (
             "tabs.tsv",
             folder.file("a.tsv", &tabs)?,
-            &["--max-distance", "5", "--min-similarity", "0.8"],
+            "--max-distance 5 --min-similarity 0.8",
         ),
         (
             "lines.txt",
-            folder.file("a.txt", texts.join("\n"))?,
-            &["--input-format", "lines"],
+            folder.file("a.txt", lines)?,
+            "--input-format lines",
         ),
-        ("tree/", tree, &["--survivor", "longest"]),
+        ("tree/", tree, "--survivor longest"),
         (
             "pages.warc",
             folder.file("a.warc", &pages)?,
-            &["--scheme", "simhash"],
+            "--scheme simhash",
         ),
-        (
-            "manual.jsonl.gz",
-            bundled("pg-docs-html/docs.jsonl.gz"),
-            &["--sketch", "32"],
-        ),
+        ("manual.jsonl.gz", manual, "--sketch 32"),
     ];
     for (name, input, options) in inputs {
         // This is none of an audit.
-        let mut of_both = options.to_vec();
-        of_both.retain(|option| *option != "--drop-unjudged");
-        let output = folder.path(&format!("clean-{name}"));
-        let list = folder.path(&format!("removed-{}.jsonl", name.trim_end_matches('/')));
-        let mut command = simdb();
-        command
-            .arg("dedup")
-            .arg(&input)
-            .arg("-o")
-            .arg(&output)
-            .arg("--removed")
-            .arg(&list)
-            .args(options);
-        let totals = Ran::from(command.arg("--json").output()?)
-            .expect(0)
-            .last()?;
+        let of_both = options.replace("--drop-unjudged", "");
+        let inputs = std::slice::from_ref(&input);
+        let (output, list, ran) = made(&folder, name, inputs, options)?;
+        let totals = ran.last()?;
         let packed_list = folder.file(&format!("{name}.gz"), gzip(&fs::read(&list)?)?)?;
-        for (inputs, list) in [
-            (&[][..], &packed_list),
-            (std::slice::from_ref(&input), &list),
-        ] {
+        for (inputs, list) in [(&[][..], &packed_list), (inputs, &list)] {
             let report = audited(&output, list, inputs, &of_both)?
                 .expect(0)
                 .object()?;
             assert_eq!(report["proven"], true, "{name}");
-            for (fact, total) in [
-                ("kept", "kept"),
-                ("removed", "removed"),
-                ("kept_unjudged", "kept_unjudged"),
-            ] {
-                assert_eq!(report[fact], totals[total], "{name}: {fact}");
+            for fact in ["kept", "removed", "kept_unjudged"] {
+                assert_eq!(report[fact], totals[fact], "{name}: {fact}");
             }
             assert!(report["removed"].as_u64() > Some(20), "{name}: {report}");
             if !inputs.is_empty() {
@@ -197,8 +192,8 @@ fn a_copy_is_read_as_its_inputs_whatever_its_name_is() -> TestResult {
         ] {
             let output = folder.path(name);
             let list = folder.path("removed");
-            run!("dedup", &input, "-o", &output, "--removed", &list).expect(0);
-            run!("audit", &output, "--removed", &list, "--input", &input).expect(0);
+            done!("dedup", &input, "-o", &output, "--removed", &list);
+            done!("audit", &output, "--removed", &list, "--input", &input);
             fs::remove_file(&output)?;
             fs::remove_file(&list)?;
         }
@@ -215,7 +210,7 @@ fn no_record_is_its_own_survivor() -> TestResult {
     for name in ["a.txt", "b.txt"] {
         fs::write(tree.join(name), text(1, 0))?;
     }
-    let (output, list, ran) = cleaned(&folder, "tree/", std::slice::from_ref(&tree), &[])?;
+    let (output, list, ran) = cleaned(&folder, "tree/", &[&tree], "")?;
     ran.expect(0);
     let told = fs::read_to_string(&list)?;
     fs::write(&list, told.replace("a.txt", "b.txt"))?;
@@ -231,7 +226,7 @@ fn a_planted_near_duplicate_is_found_with_both_places() -> TestResult {
         + &line("c", &text(2, 0))
         + &line("s", "short");
     let input = folder.file("in.jsonl", texts)?;
-    let (output, list, ran) = cleaned(&folder, "a.jsonl", std::slice::from_ref(&input), &[])?;
+    let (output, list, ran) = cleaned(&folder, "a.jsonl", &[&input], "")?;
     ran.expect(0);
     let mut planted = fs::read_to_string(&output)?;
     planted += &(line("planted", &text(2, 1)) + &line("t", "short"));
@@ -244,32 +239,18 @@ fn a_planted_near_duplicate_is_found_with_both_places() -> TestResult {
         "{}",
         ran.out
     );
-    assert!(
-        ran.out.contains(&format!("{path}:3 is near to {path}:5")),
-        "{}",
-        ran.out
-    );
-    assert!(
-        ran.out.contains("near to each other: 2 pairs"),
-        "{}",
-        ran.out
-    );
-    assert!(
-        ran.out
-            .ends_with("NOT proven: there are counter-examples.\n"),
-        "{}",
-        ran.out
-    );
+    let ran = ran.prints(&format!("{path}:3 is near to {path}:5"));
+    let ran = ran.prints("near to each other: 2 pairs");
+    ran.ends("NOT proven: there are counter-examples.\n");
     // With the inputs, it is also seen that they are in none.
-    let report = audited(&output, &list, &[input], &[])?.expect(1).object()?;
-    assert_eq!(report["inputs"]["foreign"], 2);
-    assert_eq!(report["inputs"]["lost"], 0);
+    let report = audited(&output, &list, &[input], "")?.expect(1).object()?;
+    assert_has!(report["inputs"], {"foreign": 2, "lost": 0});
     // A page of half a million pairs counts them all, and shows ten.
     let copies: String = (0..1_000)
         .map(|number| line(&number.to_string(), &text(9, 0)))
         .collect();
     fs::write(&output, copies)?;
-    let report = audited(&output, &list, &[], &[])?.expect(1).object()?;
+    let report = audited(&output, &list, NONE, "")?.expect(1).object()?;
     assert_eq!(report["near_pairs"], 499_500);
     assert_eq!(report["near"].as_array().map(Vec::len), Some(10));
     Ok(())
@@ -286,7 +267,7 @@ fn what_the_list_says_wrongly_is_found() -> TestResult {
         + &line("t", "short")
         + &line("u", "other");
     let input = folder.file("in.jsonl", texts)?;
-    let (output, list, ran) = cleaned(&folder, "a.jsonl", std::slice::from_ref(&input), &[])?;
+    let (output, list, ran) = cleaned(&folder, "a.jsonl", &[&input], "")?;
     ran.expect(0);
     let told = fs::read_to_string(&list)?;
     let clean = fs::read_to_string(&output)?;
@@ -338,25 +319,24 @@ fn what_the_list_says_wrongly_is_found() -> TestResult {
     ];
     for (list_now, fault) in cases {
         fs::write(&list, list_now)?;
-        let report = audited(&output, &list, &[], &[])?.expect(1).object()?;
+        let report = audited(&output, &list, NONE, "")?.expect(1).object()?;
         assert_eq!(
             (&report["faults"], &report["faulty"][0]["fault"]),
             (&1.into(), &fault.into()),
             "{report}"
         );
-        let page = run!("audit", &output, "--removed", &list).expect(1).out;
-        assert!(page.contains("    line "), "{page}");
+        run!("audit", &output, "--removed", &list)
+            .expect(1)
+            .prints("    line ");
     }
     // A survivor that is not kept, and a record that is nowhere.
     fs::write(&list, &told)?;
     fs::write(&output, clean.replacen(&line("a", &text(1, 0)), "", 1))?;
-    let report = audited(&output, &list, &[], &[])?.expect(1).object()?;
+    let report = audited(&output, &list, NONE, "")?.expect(1).object()?;
     assert_eq!(report["faulty"][0]["fault"], "survivor_not_kept");
     fs::write(&output, clean.replacen(&line("u", "other"), "", 1))?;
-    audited(&output, &list, &[], &[])?.expect(0);
-    let report = audited(&output, &list, std::slice::from_ref(&input), &[])?
-        .expect(1)
-        .object()?;
+    audited(&output, &list, NONE, "")?.expect(0);
+    let report = audited(&output, &list, &[&input], "")?.expect(1).object()?;
     assert_eq!(
         (
             &report["inputs"]["lost"],
@@ -366,7 +346,7 @@ fn what_the_list_says_wrongly_is_found() -> TestResult {
     );
     // Other limits than those of the cleaning.
     fs::write(&output, &clean)?;
-    audited(&output, &list, &[], &["--max-distance", "0"])?.expect(1);
+    audited(&output, &list, NONE, "--max-distance 0")?.expect(1);
     Ok(())
 }
 
@@ -374,7 +354,7 @@ fn what_the_list_says_wrongly_is_found() -> TestResult {
 fn what_cannot_be_looked_at_is_told() -> TestResult {
     let folder = Folder::new()?;
     let input = folder.file("in.jsonl", line("a", &text(1, 0)) + &line("b", &text(1, 2)))?;
-    let (output, list, ran) = cleaned(&folder, "a.jsonl", std::slice::from_ref(&input), &[])?;
+    let (output, list, ran) = cleaned(&folder, "a.jsonl", &[&input], "")?;
     ran.expect(0);
     let told = fs::read_to_string(&list)?;
     for broken in [
@@ -384,43 +364,31 @@ fn what_cannot_be_looked_at_is_told() -> TestResult {
         "{\"input\":\"a\",\"line\":1,\"distance\":1}\n",
     ] {
         fs::write(&list, broken)?;
-        run!("audit", &output, "--removed", &list)
-            .expect(2)
-            .says("line 1");
+        run!("audit", &output, "--removed", &list).refused("line 1");
     }
     fs::write(&list, &told)?;
-    run!("audit", &output, "--removed", folder.path("none"))
-        .expect(2)
-        .says("none");
-    run!("audit", folder.path("none"), "--removed", &list)
-        .expect(2)
-        .says("none");
-    run!("audit", &output, "--removed", &list, "--unit", "sentence")
-        .expect(2)
-        .says("units");
+    run!("audit", &output, "--removed", folder.path("none")).refused("none");
+    run!("audit", folder.path("none"), "--removed", &list).refused("none");
+    run!("audit", &output, "--removed", &list, "--unit sentence").refused("units");
     let moved = folder.path("moved");
     fs::create_dir(&moved)?;
     fs::rename(&input, moved.join("in.jsonl"))?;
-    run!("audit", &output, "--removed", &list)
-        .expect(2)
-        .says("in.jsonl");
+    run!("audit", &output, "--removed", &list).refused("in.jsonl");
     // Where the paths of the list begin can be said.
     fs::write(
         &list,
         told.replace(&input.display().to_string(), "in.jsonl"),
     )?;
-    let ran = run!(
+    done!(
         "audit",
         &output,
         "--removed",
         &list,
         "--inputs-in",
         &moved,
-        "--input",
-        "in.jsonl"
+        "--input in.jsonl"
     )
-    .expect(0);
-    assert!(ran.out.ends_with("\nProven.\n"), "{}", ran.out);
+    .ends("\nProven.\n");
     // The inputs have to be those of the list.
     run!(
         "audit",
@@ -430,14 +398,12 @@ fn what_cannot_be_looked_at_is_told() -> TestResult {
         "--input",
         moved.join("in.jsonl")
     )
-    .expect(2)
-    .says("names the input in.jsonl, which is not among");
+    .refused("names the input in.jsonl, which is not among");
     // Nobody wants it.
-    let ended = Audit::new([&output], &list)
-        .inputs_in(&moved)
-        .stop_when(|| true)
-        .run(|_| {});
-    assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
+    assert_error!(
+        Audit::new([&output], &list).inputs_in(&moved).stop_when(|| true).run(|_| {})
+        => Error::Interrupted
+    );
     Ok(())
 }
 
@@ -445,22 +411,16 @@ fn what_cannot_be_looked_at_is_told() -> TestResult {
 fn survivors_in_a_database_are_looked_at_if_it_is_given() -> TestResult {
     let folder = Folder::new()?;
     let known = folder.path("known.simdb");
-    let first = folder.file("first.jsonl", line("old", &text(1, 0)))?;
-    run!(
-        "dedup",
-        &first,
-        "-o",
-        folder.path("first.out"),
-        "--database",
-        &known
-    )
-    .expect(0);
+    folder.file("first.jsonl", line("old", &text(1, 0)))?;
+    folder
+        .run("dedup first.jsonl -o first.out --database known.simdb")?
+        .expect(0);
     let input = folder.file(
         "in.jsonl",
         line("b", &text(1, 2)) + &line("c", &text(2, 0)) + &line("d", &text(2, 0)),
     )?;
     let [output, list] = ["out.jsonl", "list"].map(|name| folder.path(name));
-    run!(
+    done!(
         "dedup",
         &input,
         "-o",
@@ -469,23 +429,16 @@ fn survivors_in_a_database_are_looked_at_if_it_is_given() -> TestResult {
         &list,
         "--database",
         &known
-    )
-    .expect(0);
-    let ran = run!("audit", &output, "--removed", &list).expect(2);
-    assert!(
-        ran.out.contains("1 removed record NOT looked at")
-            && ran.out.contains("NOT proven: not all"),
-        "{}",
-        ran.out
     );
+    run!("audit", &output, "--removed", &list)
+        .expect(2)
+        .prints("1 removed record NOT looked at")
+        .prints("NOT proven: not all");
     let ran = run!("audit", &output, "--removed", &list, "--json")
         .expect(2)
         .object()?;
-    assert_eq!(
-        (&ran["proven"], &ran["unchecked"]),
-        (&Value::Null, &1.into())
-    );
-    run!(
+    assert_has!(ran, {"proven": null, "unchecked": 1});
+    done!(
         "audit",
         &output,
         "--removed",
@@ -494,8 +447,7 @@ fn survivors_in_a_database_are_looked_at_if_it_is_given() -> TestResult {
         &known,
         "--input",
         &input
-    )
-    .expect(0);
+    );
     fs::write(
         &list,
         fs::read_to_string(&list)?.replace("\"old\"", "\"c\""),
@@ -560,12 +512,9 @@ fn a_link_in_a_circle_is_told() -> TestResult {
     std::os::unix::fs::symlink(".", input.join("loop"))?;
     let [output, list] = ["out", "list"].map(|name| folder.path(name));
     run!("dedup", &input, "-o", &output, "--removed", &list)
-        .expect(2)
-        .says("that is a loop without an end");
-    audited(&output, &list, std::slice::from_ref(&input), &[])?
-        .expect(2)
-        .says("in/loop: is a link to ");
-    audited(&output, &list, &[], &[])?.expect(0);
+        .refused("that is a loop without an end");
+    audited(&output, &list, &[&input], "")?.refused("in/loop: is a link to ");
+    audited(&output, &list, NONE, "")?.expect(0);
     Ok(())
 }
 
@@ -587,16 +536,13 @@ fn an_input_with_two_names_is_one_input() -> TestResult {
         inputs.push(vec![folder.path("in")]);
     }
     for (number, inputs) in inputs.into_iter().enumerate() {
-        let (output, list, ran) = cleaned(&folder, &number.to_string(), &inputs, &[])?;
+        let (output, list, ran) = cleaned(&folder, &number.to_string(), &inputs, "")?;
         let report = ran.expect(0).object()?;
         assert_eq!(report["inputs"]["records"], 3);
-        assert_eq!(
-            (&report["kept"], &report["removed"]),
-            (&2.into(), &1.into())
-        );
+        assert_eq!(figures(&report, ["kept", "removed"]), [2, 1]);
         // In another order, the name that the list has is not the first.
         let turned: Vec<PathBuf> = inputs.into_iter().rev().collect();
-        audited(&output, &list, &turned, &[])?.expect(0);
+        audited(&output, &list, &turned, "")?.expect(0);
     }
     Ok(())
 }
@@ -612,14 +558,10 @@ fn records_are_read_as_the_order_of_survivors_wants() -> TestResult {
         })
         .concat();
     let inputs = [folder.file("in.jsonl", lines)?];
-    let order = ["--survivor", "rank"];
-    let (output, list, ran) = cleaned(&folder, "out.jsonl", &inputs, &order)?;
+    let (output, list, ran) = cleaned(&folder, "out.jsonl", &inputs, "--survivor rank")?;
     let report = ran.expect(0).object()?;
-    assert_eq!(
-        (&report["kept"], &report["kept_unjudged"]),
-        (&2.into(), &1.into())
-    );
-    audited(&output, &list, &inputs, &[])?.expect(1);
+    assert_eq!(figures(&report, ["kept", "kept_unjudged"]), [2, 1]);
+    audited(&output, &list, &inputs, "")?.expect(1);
     Ok(())
 }
 
@@ -635,7 +577,7 @@ fn a_cleaning_by_places_is_proven() -> TestResult {
         ("in.warc.gz", "out.warc.gz", pages),
     ] {
         let inputs = [folder.file(name, content)?];
-        let (_, _, ran) = cleaned(&folder, output, &inputs, &["--key-by-place"])?;
+        let (_, _, ran) = cleaned(&folder, output, &inputs, "--key-by-place")?;
         let report = ran.expect(0).object()?;
         assert!(report["removed"].as_u64() > Some(0), "{name}: {report}");
     }
@@ -644,12 +586,10 @@ fn a_cleaning_by_places_is_proven() -> TestResult {
 
 #[test]
 fn standard_input_is_read_by_one_argument() -> TestResult {
-    run!("audit", "-", "--removed", "-")
-        .expect(2)
-        .says("standard input is read once");
-    run!("eval", "-", "--pairs", "-")
-        .expect(2)
-        .says("standard input is read once");
+    let folder = Folder::new()?;
+    for command in ["audit - --removed -", "eval - --pairs -"] {
+        folder.run(command)?.refused("standard input is read once");
+    }
     Ok(())
 }
 
@@ -663,7 +603,7 @@ struct Cleaned {
 }
 
 impl Cleaned {
-    fn new(random: &mut Random) -> Result<Self, Box<dyn std::error::Error>> {
+    fn new(random: &mut Random) -> TestResult<Self> {
         let folder = Folder::new()?;
         let count = 20 + random.below(60);
         let lines: String = (0..count)
@@ -697,7 +637,7 @@ impl Cleaned {
     }
 
     /// Changes something at random, and says what. `None` if that cannot be done here.
-    fn tamper(&self, random: &mut Random) -> Result<Option<String>, Box<dyn std::error::Error>> {
+    fn tamper(&self, random: &mut Random) -> TestResult<Option<String>> {
         let kept = fs::read_to_string(&self.output)?;
         let told = fs::read_to_string(&self.list)?;
         let inputs = fs::read_to_string(&self.input)?;
@@ -815,18 +755,10 @@ fn ready_fingerprints_are_audited_too() -> TestResult {
         lines += &format!("{{\"id\":\"{key}\",\"fingerprint\":\"{fingerprint}\"}}\n");
     }
     let input = folder.file("in.jsonl", lines)?;
-    let (output, list, ran) = cleaned(
-        &folder,
-        "a.jsonl",
-        std::slice::from_ref(&input),
-        &["--max-distance", "12"],
-    )?;
+    let (output, list, ran) = cleaned(&folder, "a.jsonl", &[&input], "--max-distance 12")?;
     let report = ran.expect(0).object()?;
-    assert_eq!(
-        (&report["kept"], &report["removed"], &report["scheme"]),
-        (&2.into(), &1.into(), &"external".into())
-    );
+    assert_has!(report, {"kept": 2, "removed": 1, "scheme": "external"});
     fs::write(&output, fs::read_to_string(&input)?)?;
-    audited(&output, &list, &[], &["--max-distance", "12"])?.expect(1);
+    audited(&output, &list, NONE, "--max-distance 12")?.expect(1);
     Ok(())
 }

@@ -5,10 +5,12 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use simdb::Database;
 use simdb::ingest::{Ingest, ReadOptions, Records};
-use simdb::{Database, OpenOptions};
 
-use crate::support::{Folder, Ran, TestResult, gzip, run, run_with_input, simdb, spread};
+use crate::support::{
+    Folder, TestResult, assert_has, documents_of, done, figures, gzip, run, run_with_input, spread,
+};
 
 fn line(key: &str, bits: u64) -> String {
     format!(
@@ -47,9 +49,7 @@ const FAILED: u64 = if cfg!(unix) { 3 } else { 2 };
 fn a_folder_is_read_but_for_what_cannot_be_read_and_a_second_run_has_nothing_to_do() -> TestResult {
     let folder = Folder::new()?;
     let (mirror, path) = (mirror(&folder)?, folder.path("d.simdb"));
-    let first = run!("ingest", &path, &mirror, "--json")
-        .expect(2)
-        .says("c.pdf: is a PDF file");
+    let first = run!("ingest", &path, &mirror, "--json").refused("c.pdf: is a PDF file");
     let first = first
         .says("b.jsonl.gz, line ")
         .says("cannot be read further");
@@ -68,37 +68,21 @@ fn a_folder_is_read_but_for_what_cannot_be_read_and_a_second_run_has_nothing_to_
     assert_eq!(told, FAILED);
     assert!(!first.err.contains("goes on from there"), "{}", first.err);
     for key in ["a-4", "e-4"] {
-        run!("get", &path, key).expect(0);
+        done!("get", &path, key);
     }
     let second = run!("ingest", &path, &mirror)
-        .expect(2)
-        .says("c.pdf")
+        .refused("c.pdf")
         .says("b.jsonl.gz");
     let told = format!("nothing new, 2 inputs unchanged, {FAILED} inputs not read");
     assert!(second.out.starts_with(&told), "{}", second.out);
-    assert!(
-        second
-            .out
-            .contains(&format!("in all: {documents} documents")),
-        "{}",
-        second.out
-    );
-    run!("sources", &path).expect(0);
+    second.prints(&format!("in all: {documents} documents"));
+    done!("sources", &path);
     // The whole archive goes on where the cut one has ended.
     let packed = gzip(lines("b", 20_000).as_bytes())?;
     fs::write(mirror.join("b.jsonl.gz"), packed)?;
     let third = run!("ingest", &path, &mirror, "--json").expect(2).last()?;
-    assert_eq!(
-        (&third["documents"], &third["in_all"]["documents"]),
-        (&(20_010 - documents).into(), &20_010.into())
-    );
-    assert_eq!(
-        Database::open(&path, &OpenOptions::new())?
-            .snapshot()?
-            .stats()?
-            .documents,
-        20_010
-    );
+    assert_has!(third, {"documents": 20_010 - documents, "in_all": {"documents": 20_010}});
+    assert_eq!(documents_of(&path)?, 20_010);
     Ok(())
 }
 
@@ -106,9 +90,7 @@ fn a_folder_is_read_but_for_what_cannot_be_read_and_a_second_run_has_nothing_to_
 fn strict_stops_at_the_first_input_that_cannot_be_read() -> TestResult {
     let folder = Folder::new()?;
     let (mirror, path) = (mirror(&folder)?, folder.path("d.simdb"));
-    let ran = run!("ingest", &path, &mirror, "--strict", "--glob", "[ace]*")
-        .expect(2)
-        .says("is a PDF file");
+    let ran = run!("ingest", &path, &mirror, "--strict --glob [ace]*").refused("is a PDF file");
     let ran = ran.says(
         "5 documents had been stored before this; without --strict, the same command goes on",
     );
@@ -123,14 +105,12 @@ fn a_corpus_is_cleaned_but_for_what_cannot_be_read() -> TestResult {
     let folder = Folder::new()?;
     let (mirror, output) = (mirror(&folder)?, folder.path("out"));
     fs::write(mirror.join("z.jsonl"), lines("b", 40))?;
-    let ran = run!("dedup", &mirror, "-o", &output, "--json")
-        .expect(2)
-        .says("c.pdf: is a PDF file");
+    let ran = run!("dedup", &mirror, "-o", &output, "--json").refused("c.pdf: is a PDF file");
     let totals = ran.says("b.jsonl.gz").last()?;
     // Of the records with one fingerprint, those of `a` are the first.
     assert_eq!(
-        (&totals["records"], &totals["removed"]),
-        (&50.into(), &10.into()),
+        figures(&totals, ["records", "removed"]),
+        [50, 10],
         "{totals}"
     );
     assert_eq!(totals["failed_inputs"], FAILED);
@@ -143,9 +123,7 @@ fn a_corpus_is_cleaned_but_for_what_cannot_be_read() -> TestResult {
         fs::read_to_string(output.join("z.jsonl"))?.lines().count(),
         35
     );
-    run!("dedup", mirror.join("c.pdf"), "-o", folder.path("none"))
-        .expect(2)
-        .says("is a PDF file");
+    run!("dedup", mirror.join("c.pdf"), "-o", folder.path("none")).refused("is a PDF file");
     assert!(!folder.path("none").exists());
     Ok(())
 }
@@ -154,10 +132,8 @@ fn a_corpus_is_cleaned_but_for_what_cannot_be_read() -> TestResult {
 fn other_commands_read_the_other_inputs_too() -> TestResult {
     let folder = Folder::new()?;
     let (mirror, path) = (mirror(&folder)?, folder.path("d.simdb"));
-    run!("ingest", &path, mirror.join("a.jsonl")).expect(0);
-    let asked = run!("query", &path, "--input", &mirror, "--json")
-        .expect(2)
-        .says("c.pdf: is a PDF file");
+    done!("ingest", &path, mirror.join("a.jsonl"));
+    let asked = run!("query", &path, "--input", &mirror, "--json").refused("c.pdf: is a PDF file");
     assert!(
         asked.json()?.iter().any(|it| it["key"] == "e-4"),
         "{}",
@@ -168,17 +144,12 @@ fn other_commands_read_the_other_inputs_too() -> TestResult {
         mirror.join("c.pdf"),
         folder.file("good.tsv", format!("k\t{words}\n"))?,
     );
-    let made = run!("fingerprint", &pdf, folder.path("none"), &good)
-        .expect(2)
-        .says("PDF")
-        .says("no such file");
-    assert!(made.out.ends_with("\tk\n"), "{}", made.out);
+    run!("fingerprint", &pdf, folder.path("none"), &good)
+        .refused("PDF")
+        .says("no such file")
+        .ends("\tk\n");
     // What texts are compared with must not be missing.
-    run!(
-        "query", &path, "--key", "a-1", "--verify", "words", "--texts", &pdf
-    )
-    .expect(2)
-    .says("PDF");
+    run!("query", &path, "--key a-1 --verify words --texts", &pdf).refused("PDF");
     Ok(())
 }
 
@@ -198,7 +169,7 @@ fn names_that_are_not_utf_8_are_told_without_loss() -> TestResult {
     }
     fs::write(pages.join(OsStr::from_bytes(b"\xfd.pdf")), "%PDF-1.4\n")?;
     let (path, rejected) = (folder.path("d.simdb"), folder.path("rejected"));
-    let ran = run!("ingest", &path, &pages, "--json", "--rejected", &rejected).expect(2);
+    let ran = run!("ingest", &path, &pages, "--json --rejected", &rejected).expect(2);
     let ran = ran
         .says(r"\xff.jsonl, line 2: ")
         .says(r"\xfe.jsonl, line 2: ")
@@ -210,11 +181,9 @@ fn names_that_are_not_utf_8_are_told_without_loss() -> TestResult {
     );
     let told = fs::read_to_string(rejected)?;
     assert_eq!(told.matches("\"source_base64\"").count(), 2, "{told}");
-    let sources = run!("sources", &path).expect(0).out;
-    assert!(
-        sources.contains(r"\xff.jsonl") && sources.contains(r"\xfe.jsonl"),
-        "{sources}"
-    );
+    done!("sources", &path)
+        .prints(r"\xff.jsonl")
+        .prints(r"\xfe.jsonl");
     Ok(())
 }
 
@@ -294,16 +263,12 @@ fn a_file_that_was_changed_is_read_again_and_one_that_was_only_touched_is_not() 
     let (path, whole) = (folder.path("d.simdb"), lines("k", 5_000));
     let input = folder.file("in.jsonl", &whole)?;
     std::thread::sleep(Duration::from_millis(150));
-    run!("ingest", &path, &input, "--json").expect(0);
+    done!("ingest", &path, &input, "--json");
     File::options()
         .write(true)
         .open(&input)?
         .set_modified(SystemTime::UNIX_EPOCH)?;
-    let touched = run!("ingest", &path, &input, "--json").expect(0).last()?;
-    assert_eq!(
-        (&touched["documents"], &touched["unchanged_inputs"]),
-        (&0.into(), &1.into())
-    );
+    done!("ingest", &path, &input, "--json").counts(["documents", "unchanged_inputs"], [0, 1]);
     // Between two samples, and with the old time.
     let at = whole.len() / 30;
     let at = at
@@ -318,14 +283,10 @@ fn a_file_that_was_changed_is_read_again_and_one_that_was_only_touched_is_not() 
         .write(true)
         .open(&input)?
         .set_modified(SystemTime::UNIX_EPOCH)?;
-    let again = run!("ingest", &path, &input, "--json")
-        .expect(0)
+    let again = done!("ingest", &path, &input, "--json")
         .says("has changed since it was read")
         .last()?;
-    assert_eq!(
-        (&again["documents"], &again["in_all"]["documents"]),
-        (&5_000.into(), &5_000.into())
-    );
+    assert_has!(again, {"documents": 5_000, "in_all": {"documents": 5_000}});
     Ok(())
 }
 
@@ -337,31 +298,20 @@ fn sources_that_nobody_gives_any_more_are_forgotten_by_age() -> TestResult {
         folder.file("a.jsonl", lines("a", 2))?,
         folder.file("b.jsonl", lines("b", 2))?,
     ];
-    run!("ingest", &path, &inputs[0], &inputs[1]).expect(0);
-    let told = run!(
-        "sources",
-        &path,
-        "--forget-before",
-        "@4102444800",
-        "--dry-run"
-    )
-    .expect(0)
-    .out;
-    assert!(told.contains("would forget 2 sources"), "{told}");
+    done!("ingest", &path, &inputs[0], &inputs[1]);
+    done!("sources", &path, "--forget-before @4102444800 --dry-run")
+        .prints("would forget 2 sources");
     // That was forgotten although it was not to be, since options that exclude each other were not required.
-    run!("sources", &path, "--forget", "a.jsonl", "--dry-run").expect(2);
+    run!("sources", &path, "--forget a.jsonl --dry-run").expect(2);
     // An empty scope would be that of all documents without one.
     run!("delete", &path, "--scope", "").expect(2);
-    run!("expire", &path, "--before", "@1", "--scope", "").expect(2);
-    run!("sources", &path, "--forget-before", "90d").expect(0);
-    assert_eq!(run!("sources", &path).expect(0).out.lines().count(), 2);
-    run!("sources", &path, "--forget-before", "@4102444800").expect(0);
-    assert_eq!(run!("sources", &path).expect(0).out.lines().count(), 0);
+    run!("expire", &path, "--before @1 --scope", "").expect(2);
+    done!("sources", &path, "--forget-before 90d");
+    assert_eq!(done!("sources", &path).out.lines().count(), 2);
+    done!("sources", &path, "--forget-before @4102444800");
+    assert_eq!(done!("sources", &path).out.lines().count(), 0);
     run!("sources", &path, "--dry-run").expect(2);
-    assert_eq!(
-        run!("stats", &path, "--json").expect(0).object()?["documents"],
-        4
-    );
+    assert_eq!(done!("stats", &path, "--json").object()?["documents"], 4);
     Ok(())
 }
 
@@ -375,46 +325,37 @@ fn what_is_no_text_of_a_corpus_is_told_or_left_out() -> TestResult {
     for index in ["index.cdx", "index.cdxj", "index.cdxj.gz"] {
         fs::write(mirror.join(index), " CDX N b a m s k r M S V g\n")?;
     }
-    let totals = run!("ingest", folder.path("d.simdb"), &mirror, "--json")
-        .expect(0)
-        .last()?;
+    let totals = done!("ingest", folder.path("d.simdb"), &mirror, "--json").last()?;
     assert_eq!(totals["documents"], 2);
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
     for name in ["p.txt", "p.jsonl", "p.html", "p"] {
         let pointer = folder.file(name, pointer)?;
-        run!("ingest", folder.path("p.simdb"), pointer)
-            .expect(2)
-            .says("git lfs pull");
+        run!("ingest", folder.path("p.simdb"), pointer).refused("git lfs pull");
     }
     let table = "id,text\n1,some words that are long enough\n2,\"other words, with a comma\"\n";
     let input = folder.file("rows", table)?;
-    run!("ingest", folder.path("t.simdb"), input)
-        .expect(2)
-        .says("comma-separated");
+    run!("ingest", folder.path("t.simdb"), input).refused("comma-separated");
     // As pandas writes it, with the numbers of the rows, and as spreadsheets do.
     for table in [
         ",id,text\n0,1,some words\n",
         "\"\",\"id\",\"text\"\n\"1\",\"a\",\"some words\"\n",
         "doc-id;text;date.added\n1;some words;2020\n",
     ] {
-        let mut command = simdb();
-        command.arg("ingest").arg(folder.path("t.simdb")).arg("-");
-        run_with_input(&mut command, table.as_bytes())?
-            .expect(2)
-            .says("comma-separated");
+        let mut command = folder.command("ingest t.simdb -");
+        run_with_input(&mut command, table.as_bytes())?.refused("comma-separated");
     }
-    let array = folder.file(
+    folder.file(
         "array",
         b"\x93NUMPY\x01\x00v\x00{'descr': '<U9', }\na\0\0\0b\0\0\0",
     )?;
-    run!("ingest", folder.path("n.simdb"), array)
-        .expect(2)
-        .says("array of NumPy");
+    folder
+        .run("ingest n.simdb array")?
+        .refused("array of NumPy");
     let text = folder.file(
         "words",
         "dear reader, text and more\nfollows here, and there\n",
     )?;
-    run!("ingest", folder.path("w.simdb"), text).expect(0);
+    done!("ingest", folder.path("w.simdb"), text);
     Ok(())
 }
 
@@ -428,38 +369,31 @@ fn empty_parts_of_a_corpus_have_no_records() -> TestResult {
     fs::write(parts.join("part-00001"), "")?;
     fs::write(parts.join("part-00002.gz"), gzip(b"")?)?;
     fs::write(parts.join("part-00003"), lines("b", 1))?;
-    let database = folder.path("d.simdb");
-    let totals = run!("ingest", &database, &parts, "--json")
-        .expect(0)
-        .last()?;
-    assert_eq!(totals["documents"], 3);
-    let inputs = [0, 1, 3].map(|part| parts.join(format!("part-0000{part}")));
-    let clean = folder.path("clean");
-    let mut command = simdb();
-    command.arg("dedup").args(&inputs).arg("-o").arg(&clean);
-    Ran::from(command.output()?).expect(0);
-    assert!(clean.is_file());
+    let ingest = "ingest d.simdb parts --json";
+    folder.run(ingest)?.expect(0).counts(["documents"], [3]);
+    folder
+        .run("dedup parts/part-00000 parts/part-00001 parts/part-00003 -o clean")?
+        .expect(0);
+    assert!(folder.path("clean").is_file());
     // What comes into such a file later is read, whatever it is.
-    for (part, content) in [(1, lines("c", 1)), (1, lines("c", 2))] {
-        fs::write(parts.join(format!("part-0000{part}")), content)?;
-        run!("ingest", &database, &parts).expect(0);
+    for count in [1, 2] {
+        fs::write(parts.join("part-00001"), lines("c", count))?;
+        folder.run(ingest)?.expect(0);
     }
-    run!("get", &database, "c1").expect(0);
-    let other = folder.path("other.simdb");
-    let later = folder.file("later", "")?;
-    run!("ingest", &other, &later).expect(0);
-    fs::write(
-        &later,
+    folder.run("get d.simdb c1")?.expect(0);
+    for content in [
+        "",
         "These are words of a plain text that come into the file later on.",
-    )?;
-    run!("ingest", &other, &later).expect(0);
-    run!("get", &other, &later).expect(0);
+    ] {
+        folder.file("later", content)?;
+        folder.run("ingest other.simdb later")?.expect(0);
+    }
+    folder.run("get other.simdb later")?.expect(0);
     // A text without words is a document all the same.
-    let text = folder.file("empty.txt", "")?;
-    let totals = run!("ingest", &other, &text, "--json").expect(0).last()?;
-    assert_eq!(
-        (&totals["documents"], &totals["too_short"]),
-        (&1.into(), &1.into())
-    );
+    folder.file("empty.txt", "")?;
+    folder
+        .run("ingest other.simdb empty.txt --json")?
+        .expect(0)
+        .counts(["documents", "too_short"], [1, 1]);
     Ok(())
 }

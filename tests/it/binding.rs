@@ -5,22 +5,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use simdb::{
-    Change, ClusterEvent, Clustering, Database, Document, Error, ErrorKind, Fingerprint,
-    Fingerprinter, Match, Matches, Near, Pair, PairEvent, Policy, Query, Scheme, Snapshot, Verdict,
-    WriterOptions,
+    Change, ClusterEvent, Clustering, Database, Document, Error, ErrorKind, Fingerprinter, Match,
+    Matches, Near, Pair, PairEvent, Policy, Scheme, Snapshot, Verdict, WriterOptions,
 };
 
 use crate::support::random::Random;
-use crate::support::{Folder, LIMIT, TestResult, document, insert_all, spread, within};
+use crate::support::{
+    Folder, LIMIT, TestResult, document, insert_all, keyed, query_of, spread, within,
+};
 
 /// A database with many pairs: each fingerprint has some near ones.
 fn crowded(folder: &Folder, documents: u64) -> simdb::Result<Database> {
     let database = folder.database("d.simdb")?;
     let near = |i: u64| spread(i % 97) ^ (1 << (i % 50));
-    insert_all(
-        &database,
-        (0..documents).map(|i| document(i.to_string(), near(i))),
-    )?;
+    insert_all(&database, keyed(0..documents, near))?;
     Ok(database)
 }
 
@@ -180,7 +178,7 @@ fn a_query_of_a_transaction_sees_what_it_has_written_and_removed() -> TestResult
         }
         let mut asked = Vec::new();
         for distance in [0, 1, 3, 8, 20, 64] {
-            let query = Query::new(Fingerprint::from_bits(near(random.below(1 << 40))));
+            let query = query_of(near(random.below(1 << 40)));
             let query = query.near(Near::within(distance)).limit(usize::MAX);
             asked.push((txn.query(&query)?, query));
         }

@@ -2,12 +2,15 @@
 
 use serde_json::json;
 
-use crate::support::{Folder, Ran, TestResult, bundled, run, run_with_input, simdb, spread};
+use crate::support::{
+    Folder, Ran, TestResult, assert_has, bundled, done, figures, program, run, run_with_input,
+    simdb, spread,
+};
 
 const TEXT: &str = "one two three four five six seven eight nine ten eleven twelve";
 
 /// A database with five fingerprints.
-fn small(folder: &Folder) -> Result<std::path::PathBuf, Box<dyn std::error::Error>> {
+fn small(folder: &Folder) -> TestResult<std::path::PathBuf> {
     let lines = [
         r#"{"id":"a","fingerprint":"0000000000000000","scope":"en","seen":100,"rank":5,"payload":"p"}"#,
         r#"{"id":"b","fingerprint":"0000000000000001","scope":"en","seen":200}"#,
@@ -16,19 +19,18 @@ fn small(folder: &Folder) -> Result<std::path::PathBuf, Box<dyn std::error::Erro
         r#"{"key_base64":"/w==","fingerprint":"ffffffffffffffff"}"#,
     ];
     let input = folder.file("small.jsonl", lines.join("\n"))?;
-    run!("ingest", folder.path("small.simdb"), input).expect(0);
+    done!("ingest", folder.path("small.simdb"), input);
     Ok(folder.path("small.simdb"))
 }
 
 #[test]
 fn the_example_of_the_readme_finds_the_same_page_in_other_releases() -> TestResult {
     let folder = Folder::new()?;
-    let ran = run!(
+    let ran = done!(
         "ingest",
         folder.path("pg.simdb"),
         bundled("pg-docs-html/docs.jsonl.gz")
-    )
-    .expect(0);
+    );
     let line = "pg17-tutorial-views is near pg15-tutorial-views (distance 0, similarity 1.00), \
                 pg13-tutorial-views (distance 0, similarity 1.00)";
     assert!(ran.out.lines().any(|it| it == line), "{}", ran.out);
@@ -43,49 +45,28 @@ fn the_example_of_the_readme_finds_the_same_page_in_other_releases() -> TestResu
         folder.path("pg.simdb"),
         bundled("pg-docs-html/docs.jsonl.gz"),
     );
-    let again = run!("ingest", path, input, "--again", "--json").expect(0);
+    let again = done!("ingest", path, input, "--again --json");
     let totals = again.json()?.pop().unwrap_or_default();
-    assert_eq!(
-        (&totals["inserted"], &totals["replaced"]),
-        (&0.into(), &368.into())
-    );
-    run!("check", folder.path("pg.simdb")).expect(0);
+    assert_eq!(figures(&totals, ["inserted", "replaced"]), [0, 368]);
+    done!("check", folder.path("pg.simdb"));
     Ok(())
 }
 
 #[test]
 fn ingest_prints_a_line_for_each_near_duplicate_and_the_totals() -> TestResult {
     let folder = Folder::new()?;
-    let input = folder.file(
+    folder.file(
         "in.tsv",
         "a\t0000000000000000\nb\t0000000000000001\nc\tffffffffffffffff\n",
     )?;
-    let ran = run!(
-        "ingest",
-        folder.path("d.simdb"),
-        &input,
-        "--input-format",
-        "fingerprints",
-        "--json"
-    )
-    .expect(0);
+    let ran = folder
+        .run("ingest d.simdb in.tsv --input-format fingerprints --json")?
+        .expect(0);
     let lines = ran.json()?;
     assert_eq!(lines.len(), 2);
-    assert_eq!(
-        (&lines[0]["key"], &lines[0]["fingerprint"]),
-        (&json!("b"), &json!("0000000000000001"))
-    );
-    assert_eq!(
-        (&lines[0]["verdict"], &lines[0]["total"]),
-        (&json!("inserted"), &json!(1))
-    );
-    assert_eq!(
-        (
-            &lines[0]["matches"][0]["key"],
-            &lines[0]["matches"][0]["distance"]
-        ),
-        (&json!("a"), &json!(1))
-    );
+    assert_has!(lines[0], {"key": "b", "fingerprint": "0000000000000001"});
+    assert_has!(lines[0], {"verdict": "inserted", "total": 1});
+    assert_has!(lines[0]["matches"][0], {"key": "a", "distance": 1});
     let expected = [
         ("documents", 3),
         ("inserted", 3),
@@ -131,13 +112,12 @@ fn on_duplicate_skips_or_lets_the_better_one_survive() -> TestResult {
         ),
     ] {
         let path = folder.path(&format!("{action}.simdb"));
-        let out = run!("ingest", path, &input, "--on-duplicate", action)
-            .expect(0)
-            .out;
-        assert!(out.contains(line) && out.contains(totals), "{out}");
+        done!("ingest", path, &input, "--on-duplicate", action)
+            .prints(line)
+            .prints(totals);
     }
     run!("get", folder.path("replace.simdb"), "a").expect(1);
-    run!("get", folder.path("replace.simdb"), "c").expect(0);
+    done!("get", folder.path("replace.simdb"), "c");
     Ok(())
 }
 
@@ -145,66 +125,22 @@ fn on_duplicate_skips_or_lets_the_better_one_survive() -> TestResult {
 fn query_prints_the_nearest_first_and_says_how_many_more() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
-    let ran = run!("query", &database, "--fingerprint", "0000000000000000").expect(0);
+    let zero = "--fingerprint=0000000000000000";
+    let ran = done!("query", &database, zero);
     assert_eq!(ran.out, "0\t-\ta\n1\t-\tb\n2\t-\tc\n");
-    let ran = run!(
-        "query",
-        &database,
-        "--fingerprint",
-        "0000000000000000",
-        "--limit",
-        "1"
-    )
-    .expect(0);
+    let ran = done!("query", &database, zero, "--limit 1");
     assert_eq!(ran.out, "0\t-\ta\n");
-    let ran = ran.says("1 of 3 matches shown");
-    assert!(ran.err.contains("--limit"));
-    let ran = run!(
-        "query",
-        &database,
-        "--fingerprint",
-        "0000000000000000",
-        "--limit",
-        "0"
-    )
-    .expect(0);
-    assert_eq!(ran.out, "3\n");
-    let ran = run!(
-        "query",
-        &database,
-        "--key",
-        "b",
-        "--max-distance",
-        "1",
-        "--json"
-    )
-    .expect(0);
-    let answer = ran.object()?;
-    let keys: Vec<_> = answer["matches"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|it| it["key"].clone())
-        .collect();
-    assert_eq!(
-        (&answer["key"], keys),
-        (&json!("b"), vec![json!("b"), json!("a"), json!("c")])
-    );
-    let ran = run!(
-        "query",
-        &database,
-        "--fingerprint",
-        "fffffffffffffff0",
-        "--max-distance",
-        "4",
-        "--json"
-    )
-    .expect(0);
-    let answer = ran.object()?;
-    assert_eq!(
-        (&answer["key"], &answer["matches"][0]["key_base64"]),
-        (&json!(null), &json!("/w=="))
-    );
+    ran.says("1 of 3 matches shown").says("--limit");
+    assert_eq!(done!("query", &database, zero, "--limit 0").out, "3\n");
+    let answer = done!("query", &database, "--key b --max-distance 1 --json").object()?;
+    let matches = answer["matches"].as_array().ok_or("a list")?;
+    let keys: Vec<_> = matches.iter().map(|it| &it["key"]).collect();
+    assert_eq!(answer["key"], "b");
+    assert_eq!(keys, ["b", "a", "c"]);
+    let far = "--fingerprint=fffffffffffffff0";
+    let answer = done!("query", &database, far, "--max-distance 4 --json").object()?;
+    assert!(answer["key"].is_null());
+    assert_eq!(answer["matches"][0]["key_base64"], "/w==");
     Ok(())
 }
 
@@ -212,24 +148,22 @@ fn query_prints_the_nearest_first_and_says_how_many_more() -> TestResult {
 fn query_can_be_limited_to_scopes_and_times() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
-    let ask = |arguments: &[&str]| -> Result<String, Box<dyn std::error::Error>> {
-        let mut command = simdb();
-        command
-            .arg("query")
-            .arg(&database)
-            .args(["--fingerprint", "0000000000000000"])
-            .args(arguments);
-        Ok(run_with_input(&mut command, b"")?.out)
+    let ask = |options: &str| -> TestResult<String> {
+        let options = options.split(' ');
+        Ok(run!(
+            "query",
+            &database,
+            "--fingerprint 0000000000000000",
+            ..options
+        )
+        .out)
     };
-    assert_eq!(ask(&["--scope", "zh"])?, "2\t-\tc\n");
-    assert_eq!(
-        ask(&["--scope", "zh", "--scope", "en"])?,
-        "0\t-\ta\n1\t-\tb\n2\t-\tc\n"
-    );
-    assert_eq!(ask(&["--scope", "fr"])?, "");
-    assert_eq!(ask(&["--since", "200"])?, "1\t-\tb\n2\t-\tc\n");
-    assert_eq!(ask(&["--since", "1970-01-01T00:05:00Z"])?, "2\t-\tc\n");
-    assert_eq!(ask(&["--since=-1"])?, "0\t-\ta\n1\t-\tb\n2\t-\tc\n");
+    assert_eq!(ask("--scope zh")?, "2\t-\tc\n");
+    assert_eq!(ask("--scope zh --scope en")?, "0\t-\ta\n1\t-\tb\n2\t-\tc\n");
+    assert_eq!(ask("--scope fr")?, "");
+    assert_eq!(ask("--since 200")?, "1\t-\tb\n2\t-\tc\n");
+    assert_eq!(ask("--since 1970-01-01T00:05:00Z")?, "2\t-\tc\n");
+    assert_eq!(ask("--since=-1")?, "0\t-\ta\n1\t-\tb\n2\t-\tc\n");
     Ok(())
 }
 
@@ -237,27 +171,19 @@ fn query_can_be_limited_to_scopes_and_times() -> TestResult {
 fn query_without_a_match_answers_no() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
-    let ran = run!("query", &database, "--fingerprint", "00000000ffff0000").expect(1);
+    let ran = run!("query", &database, "--fingerprint 00000000ffff0000").expect(1);
     assert_eq!(ran.out, "");
-    run!("query", &database, "--key", "nobody")
+    run!("query", &database, "--key nobody")
         .expect(1)
         .says("nobody: no such key");
-    run!("query", &database, "--text", TEXT)
-        .expect(2)
-        .says("scheme external");
-    run!("query", &database, "--fingerprint", "xyz")
-        .expect(2)
-        .says("16 hexadecimal digits");
-    run!("query", &database).expect(2).says("required");
-    run!("query", &database, "--key", "a", "--text", TEXT)
-        .expect(2)
-        .says("cannot be used with");
-    run!("query", &database, "--key", "a", "--max-distance", "65")
-        .expect(2)
-        .says("65 is not a number of bits from 0 to 64");
-    run!("query", &database, "--key", "a", "--max-distance", "-1")
-        .expect(2)
-        .says("-1 is not a number of bits from 0 to 64");
+    run!("query", &database, "--text", TEXT).refused("scheme external");
+    run!("query", &database, "--fingerprint xyz").refused("16 hexadecimal digits");
+    run!("query", &database).refused("required");
+    run!("query", &database, "--key a --text", TEXT).refused("cannot be used with");
+    run!("query", &database, "--key a --max-distance 65")
+        .refused("65 is not a number of bits from 0 to 64");
+    run!("query", &database, "--key a --max-distance -1")
+        .refused("-1 is not a number of bits from 0 to 64");
     Ok(())
 }
 
@@ -266,19 +192,17 @@ fn query_asks_with_texts_files_and_whole_inputs() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.path("text.simdb");
     let input = folder.file("in.tsv", format!("a\t{TEXT}\n"))?;
-    run!("ingest", &database, &input).expect(0);
+    done!("ingest", &database, &input);
     assert_eq!(
-        run!("query", &database, "--text", TEXT.to_uppercase())
-            .expect(0)
-            .out,
+        done!("query", &database, "--text", TEXT.to_uppercase()).out,
         "0\t1.00\ta\n"
     );
-    run!("query", &database, "--text", "too short")
+    run!("query", &database, "--text", ..["too short"])
         .expect(1)
         .says("too short to judge");
     let page = folder.file("page.html", format!("<title>t</title><p>{TEXT}"))?;
     assert_eq!(
-        run!("query", &database, "--file", page).expect(0).out,
+        done!("query", &database, "--file", page).out,
         "0\t1.00\ta\n"
     );
     // What `ingest` makes of a file is what is asked for. A record was looked for with its braces and names.
@@ -305,19 +229,15 @@ fn query_asks_with_texts_files_and_whole_inputs() -> TestResult {
     }
     for verb in ["query", "explain"] {
         run!(verb, &database, "--file", folder.path("two"))
-            .expect(2)
-            .says("it holds several documents; `--input`");
+            .refused("it holds several documents; `--input`");
     }
     let two = folder.path("two");
-    run!("query", &database, "--file", &two, "--glob=a*").expect(0);
+    done!("query", &database, "--file", &two, "--glob=a*");
     // What is said of records says nothing of a text. It was passed over, and the answer was that of another text.
     for option in ["--input-format=jsonl", "--key-field=id", "--text-field=a"] {
-        run!("query", &database, "--file", &two, option)
-            .expect(2)
-            .says("is for the records of `--input`");
+        run!("query", &database, "--file", &two, option).refused("is for the records of `--input`");
     }
-    let mut command = simdb();
-    command.arg("query").arg(&database).args(["--file", "-"]);
+    let mut command = program!("query", &database, "--file -");
     assert_eq!(
         run_with_input(&mut command, TEXT.as_bytes())?.expect(0).out,
         "0\t1.00\ta\n"
@@ -327,8 +247,7 @@ fn query_asks_with_texts_files_and_whole_inputs() -> TestResult {
     let asked = format!("q1\t{other}\nq2\t{TEXT}\nq3\tshort\nbad line\n");
     let asked = folder.file("asked.tsv", asked)?;
     let ran = run!("query", &database, "--input", &asked)
-        .expect(2)
-        .says("asked.tsv, line 4: the line has no tab");
+        .refused("asked.tsv, line 4: the line has no tab");
     let lines: Vec<&str> = ran.out.lines().collect();
     assert_eq!(
         lines[..3],
@@ -347,10 +266,7 @@ fn query_asks_with_texts_files_and_whole_inputs() -> TestResult {
         .expect(2)
         .json()?;
     let rejected = answers.pop().unwrap_or_default();
-    assert_eq!(
-        (&rejected["key"], &rejected["line"]),
-        (&json!(null), &json!(4))
-    );
+    assert_has!(rejected, {"key": null, "line": 4});
     let totals: Vec<_> = answers
         .iter()
         .map(|it| (it["key"].clone(), it["total"].clone()))
@@ -363,10 +279,7 @@ fn query_asks_with_texts_files_and_whole_inputs() -> TestResult {
             ("q3".into(), 0.into())
         ]
     );
-    assert_eq!(
-        (&answers[2]["fingerprint"], &answers[2]["too_short"]),
-        (&json!(null), &json!(true))
-    );
+    assert_has!(answers[2], {"fingerprint": null, "too_short": true});
     let nothing = folder.file("nothing.tsv", format!("q1\t{other}\n"))?;
     run!("query", &database, "--input", nothing).expect(1);
     Ok(())
@@ -376,12 +289,12 @@ fn query_asks_with_texts_files_and_whole_inputs() -> TestResult {
 fn get_prints_every_part_of_a_document() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
-    let document = run!("get", &database, "a", "--json").expect(0).object()?;
+    let document = done!("get", &database, "a --json").object()?;
     let expected = json!({
         "key": "a", "fingerprint": "0000000000000000", "seen": 100, "rank": [5], "scope": "en", "payload": "p"
     });
     assert_eq!(document, expected);
-    let text = run!("get", &database, "a").expect(0).out;
+    let text = done!("get", &database, "a").out;
     assert_eq!(
         text,
         "key\ta\nfingerprint\t0000000000000000\nseen\t100\nrank\t[5]\nscope\ten\npayload\tp\n"
@@ -394,11 +307,11 @@ fn get_prints_every_part_of_a_document() -> TestResult {
 fn delete_names_the_keys_that_were_not_there() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
-    let ran = run!("delete", &database, "a", "nobody", "b")
+    let ran = run!("delete", &database, "a nobody b")
         .expect(1)
         .says("nobody: no such key");
     assert_eq!(ran.out, "deleted a\ndeleted b\n");
-    let ran = run!("delete", &database, "c", "c", "--json").expect(1);
+    let ran = run!("delete", &database, "c c --json").expect(1);
     assert_eq!(
         ran.json()?,
         [
@@ -406,15 +319,13 @@ fn delete_names_the_keys_that_were_not_there() -> TestResult {
             json!({"key": "c", "deleted": false})
         ]
     );
-    run!("delete", &database, "d").expect(0);
-    run!("delete", &database, "")
-        .expect(2)
-        .says("the key is empty");
+    done!("delete", &database, "d");
+    run!("delete", &database, "").refused("the key is empty");
     assert_eq!(
-        run!("stats", &database, "--json").expect(0).object()?["documents"],
+        done!("stats", &database, "--json").object()?["documents"],
         1
     );
-    run!("check", &database).expect(0);
+    done!("check", &database);
     Ok(())
 }
 
@@ -422,7 +333,7 @@ fn delete_names_the_keys_that_were_not_there() -> TestResult {
 fn stats_and_check_say_what_the_file_holds() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
-    let stats = run!("stats", &database, "--json").expect(0).object()?;
+    let stats = done!("stats", &database, "--json").object()?;
     let expected = [
         ("documents", json!(5)),
         ("too_short", json!(0)),
@@ -446,24 +357,11 @@ fn stats_and_check_say_what_the_file_holds() -> TestResult {
             .as_u64()
             .is_some_and(|bytes| bytes > 0)
     );
-    assert!(
-        run!("stats", &database)
-            .expect(0)
-            .out
-            .starts_with("documents         5\n")
-    );
-    let check = run!("check", &database, "--json").expect(0).object()?;
+    done!("stats", &database).begins("documents         5\n");
+    let check = done!("check", &database, "--json").object()?;
     assert_eq!(check["pages_verified"], true);
-    assert_eq!(
-        (&check["sound"], &check["documents"], &check["fingerprints"]),
-        (&json!(true), &json!(5), &json!(5))
-    );
-    assert!(
-        run!("check", &database)
-            .expect(0)
-            .out
-            .ends_with("sound; 5 documents, 5 fingerprints\n")
-    );
+    assert_has!(check, {"sound": true, "documents": 5, "fingerprints": 5});
+    done!("check", &database).ends("sound; 5 documents, 5 fingerprints\n");
     Ok(())
 }
 
@@ -477,12 +375,10 @@ fn check_answers_no_where_there_is_damage() -> TestResult {
         .pop_last()?;
     txn.commit()?;
     drop(engine);
-    let ran = run!("check", &database).expect(1);
-    assert!(
-        ran.out.contains("table documents") && ran.out.contains("damaged; "),
-        "{}",
-        ran.out
-    );
+    run!("check", &database)
+        .expect(1)
+        .prints("table documents")
+        .prints("damaged; ");
     let report = run!("check", &database, "--json").expect(1).object()?;
     assert_eq!(report["sound"], json!(false));
     Ok(())
@@ -492,24 +388,11 @@ fn check_answers_no_where_there_is_damage() -> TestResult {
 fn create_makes_an_empty_database_once() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let ran = run!(
-        "create",
-        &path,
-        "--max-distance",
-        "2",
-        "--scheme",
-        "external"
-    )
-    .expect(0);
-    assert!(
-        ran.out
-            .ends_with("scheme external, plan 3x21, max distance 2\n"),
-        "{}",
-        ran.out
-    );
-    run!("create", &path).expect(2).says("already exists");
-    run!("create", folder.path("far.simdb"), "--max-distance", "7").expect(0);
-    run!("create", folder.path("e.simdb"), "--max-distance", "65").expect(2);
+    done!("create", &path, "--max-distance 2 --scheme external")
+        .ends("scheme external, plan 3x21, max distance 2\n");
+    run!("create", &path).refused("already exists");
+    done!("create", folder.path("far.simdb"), "--max-distance 7");
+    run!("create", folder.path("e.simdb"), "--max-distance 65").expect(2);
     Ok(())
 }
 
@@ -522,31 +405,21 @@ fn fingerprint_and_distance_print_what_ingest_would_store() -> TestResult {
     assert_eq!((digits.len(), name), (16, "-"));
     let text = folder.file("a.txt", TEXT)?;
     let short = folder.file("b.txt", "short")?;
-    let ran = run!("fingerprint", &text, &short, "--json")
-        .expect(0)
-        .json()?;
+    let ran = done!("fingerprint", &text, &short, "--json").json()?;
     assert_eq!(
         (&ran[0]["fingerprint"], &ran[1]["too_short"]),
         (&json!(digits), &json!(true))
     );
-    run!("ingest", folder.path("d.simdb"), &text).expect(0);
-    let stored = run!("get", folder.path("d.simdb"), &text, "--json")
-        .expect(0)
-        .object()?;
+    done!("ingest", folder.path("d.simdb"), &text);
+    let stored = done!("get", folder.path("d.simdb"), &text, "--json").object()?;
     assert_eq!(stored["fingerprint"], digits);
-    assert_eq!(run!("distance", digits, digits).expect(0).out, "0\n");
+    assert_eq!(done!("distance", digits, digits).out, "0\n");
     assert_eq!(
-        run!("distance", "00000000000000f0", "0000000000000001", "--json")
-            .expect(0)
-            .out,
+        done!("distance 00000000000000f0 0000000000000001 --json").out,
         "{\"distance\":5}\n"
     );
-    run!("distance", "12", "0000000000000001")
-        .expect(2)
-        .says("16 hexadecimal digits");
-    run!("fingerprint", "--scheme", "external")
-        .expect(2)
-        .says("scheme external");
+    run!("distance 12 0000000000000001").refused("16 hexadecimal digits");
+    run!("fingerprint --scheme external").refused("scheme external");
     Ok(())
 }
 
@@ -557,34 +430,21 @@ fn files_that_cannot_be_opened_are_named_with_exit_code_2() -> TestResult {
     let text = folder.file("text.simdb", "this is no database\n".repeat(500))?;
     let empty = folder.file("empty.simdb", "")?;
     for command in ["stats", "check"] {
-        run!(command, &missing)
-            .expect(2)
-            .says("missing.simdb: no such database");
-        run!(command, &text)
-            .expect(2)
-            .says("text.simdb: not a simdb database");
-        run!(command, &empty)
-            .expect(2)
-            .says("empty.simdb: not a simdb database");
-        run!(command, folder.path(""))
-            .expect(2)
-            .says("it is a directory");
+        run!(command, &missing).refused("missing.simdb: no such database");
+        run!(command, &text).refused("text.simdb: not a simdb database");
+        run!(command, &empty).refused("empty.simdb: not a simdb database");
+        run!(command, folder.path("")).refused("it is a directory");
     }
     let input = folder.file("in.tsv", format!("a\t{TEXT}\n"))?;
-    run!("ingest", &text, &input)
-        .expect(2)
-        .says("not a simdb database");
+    run!("ingest", &text, &input).refused("not a simdb database");
     assert_eq!(std::fs::read(&text)?, b"this is no database\n".repeat(500));
     run!("ingest", folder.path("no/folder/d.simdb"), &input)
-        .expect(2)
-        .says("no/folder: ")
+        .refused("no/folder: ")
         .says("no such directory");
-    run!("delete", &missing, "k")
-        .expect(2)
-        .says("no such database");
+    run!("delete", &missing, "k").refused("no such database");
     run!("nonesuch").expect(2);
-    run!("--version").expect(0);
-    run!("--help").expect(0);
+    done!("--version");
+    done!("--help");
     Ok(())
 }
 
@@ -594,20 +454,14 @@ fn a_file_in_use_is_busy_and_readers_share_it() -> TestResult {
     let path = small(&folder)?;
     let writer = simdb::Database::open(&path, &simdb::OpenOptions::new())?;
     for command in ["stats", "check"] {
-        run!(command, &path)
-            .expect(2)
-            .says("in use by another process");
+        run!(command, &path).refused("in use by another process");
     }
-    run!("delete", &path, "a")
-        .expect(2)
-        .says("in use by another process");
+    run!("delete", &path, "a").refused("in use by another process");
     drop(writer);
     let reader = simdb::Database::open(&path, &simdb::OpenOptions::new().read_only(true))?;
-    run!("stats", &path).expect(0);
-    run!("query", &path, "--key", "a").expect(0);
-    run!("delete", &path, "a")
-        .expect(2)
-        .says("in use by another process");
+    done!("stats", &path);
+    done!("query", &path, "--key a");
+    run!("delete", &path, "a").refused("in use by another process");
     drop(reader);
     Ok(())
 }
@@ -625,19 +479,13 @@ fn messages_that_nobody_reads_do_not_stop_the_work() -> TestResult {
          '{0}' ingest e.simdb in.tsv --input-format fingerprints >/dev/null 2>/dev/full; echo $?",
         env!("CARGO_BIN_EXE_simdb")
     );
-    let ran = std::process::Command::new("sh")
-        .args(["-c", &script])
-        .current_dir(folder.path(""))
-        .output()?;
-    let out = String::from_utf8_lossy(&ran.stdout);
-    assert!(
-        out.starts_with("simdb: rejected: in.tsv, line 2: ") && out.ends_with("\n0\n"),
-        "{out}"
-    );
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &script]).current_dir(folder.path(""));
+    Ran::from(shell.output()?)
+        .begins("simdb: rejected: in.tsv, line 2: ")
+        .ends("\n0\n");
     for name in ["d.simdb", "e.simdb"] {
-        let stats = run!("stats", folder.path(name), "--json")
-            .expect(0)
-            .object()?;
+        let stats = done!("stats", folder.path(name), "--json").object()?;
         assert_eq!(stats["documents"], 20_000);
     }
     Ok(())
@@ -651,12 +499,11 @@ fn a_full_standard_output_is_told_as_such() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full")?;
-    let ran = simdb().arg("stats").arg(&database).stdout(full).output()?;
-    assert_eq!(ran.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let ran = Ran::from(program!("stats", &database).stdout(full).output()?).expect(2);
     assert!(
-        said.starts_with("simdb: standard output cannot be written: "),
-        "{said}"
+        ran.err
+            .starts_with("simdb: standard output cannot be written: "),
+        "{ran:?}"
     );
     Ok(())
 }
@@ -681,9 +528,7 @@ fn a_reader_that_goes_away_is_no_failure() -> TestResult {
     assert_eq!(String::from_utf8_lossy(&status.stderr), "");
     assert_eq!(std::fs::read_to_string(folder.path("ingest"))?, "0\n");
     assert_eq!(std::fs::read_to_string(folder.path("query"))?, "0\n");
-    let stats = run!("stats", folder.path("d.simdb"), "--json")
-        .expect(0)
-        .object()?;
+    let stats = done!("stats", folder.path("d.simdb"), "--json").object()?;
     assert_eq!(stats["documents"], 20_000, "ingestion itself goes on");
     drop(input);
     Ok(())
@@ -713,18 +558,14 @@ fn options_of_reading_are_refused_where_nothing_is_read() -> TestResult {
         "--glob *.z",
         "--max-record 1k",
     ];
-    let refused = |command: &str, option: &str| -> std::io::Result<Ran> {
-        let mut program = simdb();
-        program.current_dir(folder.path(""));
-        program.args(command.split(' ')).args(option.split(' '));
-        Ok(Ran::from(program.output()?).expect(2))
-    };
     for command in commands {
         for option in options {
             let name = option.split(' ').next().unwrap_or_default();
-            refused(command, option)?.says(&format!("{name} is for "));
+            let ran = folder.run(&format!("{command} {option}"))?;
+            ran.refused(&format!("{name} is for "));
         }
     }
-    refused(commands[0], "--scheme simhash")?.says("--scheme is for ");
+    let ran = folder.run("query d.simdb --key a --scheme simhash")?;
+    ran.refused("--scheme is for ");
     Ok(())
 }

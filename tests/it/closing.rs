@@ -4,11 +4,11 @@ use std::error::Error as _;
 use std::thread;
 use std::time::Duration;
 
-use simdb::{Database, Error, OpenOptions, Policy, Query, WriterOptions};
+use simdb::{Database, Error, OpenOptions, Policy, WriterOptions};
 
 use crate::support::{
-    Folder, LIMIT, TestResult, assert_sound, document, external, go_on, insert_all, spread, tiny,
-    within,
+    Folder, LIMIT, TestResult, assert_error, assert_sound, document, external, go_on, insert_all,
+    numbered, query_of, spread, tiny, within,
 };
 
 fn is_closed<T>(answer: &simdb::Result<T>) -> bool {
@@ -19,10 +19,7 @@ fn is_closed<T>(answer: &simdb::Result<T>) -> bool {
 fn after_closing_every_call_on_every_handle_is_refused() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.tiny_database("d.simdb")?;
-    insert_all(
-        &database,
-        (0..100).map(|i| document(i.to_string(), spread(i))),
-    )?;
+    insert_all(&database, (0..100).map(numbered))?;
     let (writer, snapshot) = (database.writer(WriterOptions::new())?, database.snapshot()?);
     let mut documents = snapshot.documents();
     assert!(documents.next().is_some_and(|it| it.is_ok()));
@@ -42,7 +39,7 @@ fn after_closing_every_call_on_every_handle_is_refused() -> TestResult {
     assert!(is_closed(&database.compact(go_on)));
     assert!(is_closed(&database.check()));
     assert!(is_closed(&database.reopen()));
-    let query = Query::new(simdb::Fingerprint::from_bits(1));
+    let query = query_of(1);
     assert!(is_closed(&snapshot.query(&query)));
     assert!(is_closed(
         &snapshot.query_batch(std::slice::from_ref(&query))
@@ -114,7 +111,7 @@ fn who_would_wait_for_itself_is_told_and_the_database_stays_open() -> TestResult
     let database = std::sync::Arc::new(folder.database("d.simdb")?);
     let mut txn = database.begin_write()?;
     txn.insert(&document("a", 1))?;
-    assert!(matches!(database.close(), Err(Error::WouldDeadlock)));
+    assert_error!(database.close() => Error::WouldDeadlock);
     txn.commit()?;
     let writer = database.writer(WriterOptions::new())?;
     let (send, receive) = std::sync::mpsc::channel();
@@ -123,7 +120,7 @@ fn who_would_wait_for_itself_is_told_and_the_database_stays_open() -> TestResult
         _ = send.send(in_callback.close());
     })?;
     writer.flush()?;
-    assert!(matches!(receive.recv()?, Err(Error::WouldDeadlock)));
+    assert_error!(receive.recv()? => Error::WouldDeadlock);
     writer.insert_if_new(&document("c", 3), &Policy::link())?;
     within(LIMIT, move || database.close())?;
     assert_eq!(
@@ -158,7 +155,7 @@ fn closing_a_removed_file_says_so() -> TestResult {
     insert_all(&database, [document("a", 1)])?;
     std::fs::remove_file(folder.path("d.simdb"))?;
     let closed = database.close();
-    assert!(matches!(closed, Err(Error::Removed { .. })), "{closed:?}");
+    assert_error!(&closed => Error::Removed { .. });
     assert!(closed.is_err_and(|error| error.source().is_none()));
     assert!(is_closed(&database.snapshot()));
     Ok(())
@@ -176,8 +173,7 @@ fn three_hundred_processes_that_add_ten_documents_each_leave_a_small_file_of_few
         let database = Database::open_or_create(&path, &options)?;
         insert_all(
             &database,
-            (process * DOCUMENTS..(process + 1) * DOCUMENTS)
-                .map(|i| document(i.to_string(), spread(i))),
+            (process * DOCUMENTS..(process + 1) * DOCUMENTS).map(numbered),
         )?;
         database.close()?;
     }

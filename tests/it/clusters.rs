@@ -9,7 +9,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, assert_sound, document, external, insert_all, run, scattered,
+    Folder, TestResult, all_keys, assert_error, assert_has, assert_sound, document, done, external,
+    insert_all, run, scattered,
 };
 
 /// The keys of the documents of a cluster with their distances, and that of its survivor.
@@ -299,7 +300,7 @@ fn similar_documents_only_are_put_together_if_the_database_asks_for_that() -> Te
         text("end")
     );
     let input = folder.file("in.tsv", lines)?;
-    run!("ingest", &path, &input, "--max-distance", "40").expect(0);
+    done!("ingest", &path, &input, "--max-distance 40");
     // At distance 40 all are near, but only three are similar.
     let database = Database::open(&path, &OpenOptions::new())?;
     let (found, _) = clusters(&database.snapshot()?, &Clustering::new())?;
@@ -356,11 +357,7 @@ fn deletion_keeps_the_survivors_and_nothing_else_of_a_cluster() -> TestResult {
         (totals.duplicates(), totals.duplicates(), &expected)
     );
     assert_sound(&database)?;
-    let left: BTreeSet<String> = database
-        .snapshot()?
-        .documents()
-        .map(|it| Ok(text(it?.key())))
-        .collect::<simdb::Result<_>>()?;
+    let left = BTreeSet::from_iter(all_keys(&database.snapshot()?)?);
     let all: BTreeSet<String> = documents.iter().map(|it| text(it.key())).collect();
     assert_eq!(left, &all - &expected);
     assert_eq!(
@@ -405,11 +402,7 @@ fn documents_that_change_meanwhile_stay() -> TestResult {
     })?;
     assert!(was_changed);
     assert_eq!(deleted, 1);
-    let left: Vec<String> = database
-        .snapshot()?
-        .documents()
-        .map(|it| Ok(text(it?.key())))
-        .collect::<simdb::Result<_>>()?;
+    let left = all_keys(&database.snapshot()?)?;
     assert_eq!(
         left.into_iter().collect::<BTreeSet<_>>(),
         ["a1", "a2", "b2", "c1"].map(String::from).into()
@@ -441,25 +434,16 @@ fn the_commands_print_clusters_and_what_they_delete() -> TestResult {
         all.map(|(key, bits, rank)| document(key, bits).with_rank([rank])),
     )?;
     drop(database);
-    let ran = run!("clusters", &path, "--max-distance", "1").expect(0);
+    let ran = done!("clusters", &path, "--max-distance 1");
     assert_eq!(ran.out, "1\ta\tb\t1\n1\tb\tb\t0\n1\tc\tb\t1\n1\td\tb\t1\n");
     ran.says("1 cluster with 4 documents, 3 duplicates among them")
         .says("greatest distance in a cluster is 2");
-    let ran = run!(
-        "clusters",
-        &path,
-        "--max-distance",
-        "1",
-        "--survivor",
-        "shortest-key,latest",
-        "--summary"
-    )
-    .expect(0);
+    let ran = folder
+        .run("clusters d.simdb --max-distance 1 --survivor shortest-key,latest --summary")?
+        .expect(0);
     assert_eq!(ran.out, "1\ta\t3\t1\n");
     ran.says("would join them to").says("4 documents");
-    let objects = run!("clusters", &path, "--connected", "--json")
-        .expect(0)
-        .json()?;
+    let objects = done!("clusters", &path, "--connected --json").json()?;
     assert_eq!(objects.len(), 4);
     assert!(
         objects
@@ -467,52 +451,26 @@ fn the_commands_print_clusters_and_what_they_delete() -> TestResult {
             .all(|it| it["survivor"] == "b" && it["cluster"] == 1)
     );
     // To delete says what it would delete, and then does it.
-    let would = run!(
-        "delete",
-        &path,
-        "--duplicates",
-        "--max-distance",
-        "1",
-        "--dry-run"
-    )
-    .expect(0);
+    let would = done!("delete", &path, "--duplicates --max-distance 1 --dry-run");
     assert_eq!(would.out.lines().count(), 3);
     would.says("would delete 3 documents");
-    run!("delete", &path, "--max-distance", "1", "a")
-        .expect(2)
-        .says("--duplicates");
-    run!("delete", &path, "--duplicates", "a")
-        .expect(2)
-        .says("cannot be used with");
-    let ran = run!("delete", &path, "--duplicates", "--max-distance", "1").expect(0);
-    assert!(
-        ran.out
-            .starts_with("deleted a, which is near b (distance 1)\n"),
-        "{}",
-        ran.out
-    );
+    run!("delete", &path, "--max-distance 1 a").refused("--duplicates");
+    run!("delete", &path, "--duplicates a").refused("cannot be used with");
+    let ran = done!("delete", &path, "--duplicates --max-distance 1")
+        .begins("deleted a, which is near b (distance 1)\n");
     ran.says("deleted 3 documents");
-    assert_eq!(
-        run!("stats", &path, "--json").expect(0).object()?["documents"],
-        2
-    );
-    let nothing = run!("delete", &path, "--duplicates").expect(0);
+    assert_eq!(done!("stats", &path, "--json").object()?["documents"], 2);
+    let nothing = done!("delete", &path, "--duplicates");
     assert_eq!(nothing.out, "");
-    run!("check", &path).expect(0);
+    done!("check", &path);
     // Also of a file that another process has open, but not of one that may only be read.
     let held = Database::open(&path, &OpenOptions::new().serve(true))?;
     insert_all(&held, [document("again", u64::MAX)])?;
-    let objects = run!("delete", &path, "--duplicates", "--json")
-        .expect(0)
-        .json()?;
-    assert_eq!(
-        (&objects[0]["key"], &objects[0]["survivor"]),
-        (&"again".into(), &"far".into())
-    );
+    let objects = done!("delete", &path, "--duplicates --json").json()?;
+    assert_has!(objects[0], {"key": "again", "survivor": "far"});
     drop(held);
     let reading = Database::open(&path, &OpenOptions::new().read_only(true))?;
-    let refused = reading.delete_duplicates(&Clustering::new());
-    assert!(matches!(refused, Err(Error::ReadOnly)), "{refused:?}");
+    assert_error!(reading.delete_duplicates(&Clustering::new()) => Error::ReadOnly);
     Ok(())
 }
 
@@ -626,11 +584,7 @@ fn a_deletion_of_connected_documents_that_is_stopped_ends_as_if_it_had_not_been(
             _ => ControlFlow::Continue(()),
         })?;
     }
-    let left: Vec<String> = database
-        .snapshot()?
-        .documents()
-        .map(|it| Ok(text(it?.key())))
-        .collect::<simdb::Result<_>>()?;
+    let left = all_keys(&database.snapshot()?)?;
     assert_eq!(left, ["s"]);
     Ok(())
 }

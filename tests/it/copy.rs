@@ -10,8 +10,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, assert_sound, document, external, go_on, going_on, insert_all, listed,
-    numbered, run, simdb, spread, tiny,
+    Folder, TestResult, all_documents, assert_error, assert_sound, document, done, external, go_on,
+    going_on, insert_all, listed, numbered, program, query_of, run, spread, tiny,
 };
 
 /// Every third has a scope.
@@ -31,21 +31,17 @@ fn half_deleted(database: &Database, documents: u64) -> simdb::Result<()> {
     txn.commit()
 }
 
-fn all(database: &Database) -> simdb::Result<Vec<Document>> {
-    database.snapshot()?.documents().collect()
-}
-
 #[test]
 fn compaction_keeps_every_document_and_gives_back_the_space() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
     half_deleted(&database, 20_000)?;
     let snapshot = database.snapshot()?;
-    let (before, documents) = (snapshot.stats()?, all(&database)?);
+    let (before, documents) = (snapshot.stats()?, all_documents(&database)?);
     let mut told = (0, 0);
     database.compact(going_on(|done, all| told = (done, all)))?;
     assert!(told.0 > 10_000 && told.0 <= told.1, "{told:?}");
-    assert_eq!(all(&database)?, documents);
+    assert_eq!(all_documents(&database)?, documents);
     let after = database.snapshot()?.stats()?;
     assert!(
         after.allocated_bytes < before.allocated_bytes,
@@ -70,20 +66,14 @@ fn compaction_keeps_every_document_and_gives_back_the_space() -> TestResult {
     assert_sound(&database)?;
     // Transactions go on after it, and so do the document numbers.
     insert_all(&database, [scoped(0)])?;
-    let found = database
-        .snapshot()?
-        .query(&Query::new(Fingerprint::from_bits(0)).near(0))?;
+    let found = database.snapshot()?.query(&query_of(0).near(0))?;
     assert_eq!(listed(&found), [("0".to_owned(), 0)]);
     database.compact(go_on)?;
     drop(database);
     let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
     assert_eq!(database.snapshot()?.stats()?.documents, 10_001);
     assert_sound(&database)?;
-    assert_eq!(
-        fs::read_dir(folder.path("."))?.count(),
-        1,
-        "nothing else is left in the directory"
-    );
+    assert_eq!(folder.count()?, 1, "nothing else is left in the directory");
     Ok(())
 }
 
@@ -114,10 +104,10 @@ fn compaction_with_another_plan_keeps_every_document_and_every_answer() -> TestR
     let options = external().recent_documents(5_000);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     half_deleted(&database, 20_000)?;
-    let mut documents = all(&database)?;
+    let mut documents = all_documents(&database)?;
     let before = database.snapshot()?;
-    assert!(
-        matches!(database.compact_with_plan("3x3", go_on), Err(Error::UnknownPlan { name, .. }) if name == "3x3")
+    assert_error!(
+        database.compact_with_plan("3x3", go_on) => Error::UnknownPlan { name, .. } if name == "3x3"
     );
     for plan in ["6x21", "14x32", "2x32", "4x16"] {
         let mut told = (0, 0);
@@ -134,14 +124,14 @@ fn compaction_with_another_plan_keeps_every_document_and_every_answer() -> TestR
         txn.insert(&scoped(0))?;
         txn.delete("1")?;
         txn.commit()?;
-        let changed = all(&database)?;
+        let changed = all_documents(&database)?;
         assert_exact(&database, &changed)?;
         assert_sound(&database)?;
         let mut txn = database.begin_write()?;
         txn.delete("0")?;
         txn.insert(&scoped(1))?;
         txn.commit()?;
-        documents = all(&database)?;
+        documents = all_documents(&database)?;
     }
     assert_eq!(before.stats()?.plan, "4x16");
     assert_eq!(before.documents().count(), 10_000);
@@ -163,7 +153,7 @@ fn compaction_with_another_plan_in_little_memory() -> TestResult {
     )?;
     half_deleted(&database, 10_000)?;
     database.compact_with_plan("6x21", go_on)?;
-    assert_exact(&database, &all(&database)?)?;
+    assert_exact(&database, &all_documents(&database)?)?;
     assert_sound(&database)?;
     Ok(())
 }
@@ -192,9 +182,9 @@ fn compaction_goes_through_every_size_of_level() -> TestResult {
     let database = folder.tiny_database("d.simdb")?;
     for documents in [7, 100, 900] {
         half_deleted(&database, documents / 100 * 100 + 100)?;
-        let documents = all(&database)?;
+        let documents = all_documents(&database)?;
         database.compact(go_on)?;
-        assert_eq!(all(&database)?, documents);
+        assert_eq!(all_documents(&database)?, documents);
         assert_sound(&database)?;
     }
     Ok(())
@@ -206,21 +196,18 @@ fn a_backup_is_the_snapshot_and_overwrites_nothing() -> TestResult {
     let database = folder.tiny_database("d.simdb")?;
     half_deleted(&database, 300)?;
     let snapshot = database.snapshot()?;
-    let documents = all(&database)?;
+    let documents = all_documents(&database)?;
     insert_all(&database, [scoped(9_999)])?;
     snapshot.backup_with(folder.path("b.simdb"), go_on)?;
-    let again = snapshot.backup_with(folder.path("b.simdb"), go_on);
-    assert!(
-        matches!(again, Err(Error::AlreadyExists { .. })),
-        "{again:?}"
+    assert_error!(
+        snapshot.backup_with(folder.path("b.simdb"), go_on) => Error::AlreadyExists { .. }
     );
     let copy = Database::open(folder.path("b.simdb"), &tiny())?;
-    assert_eq!(all(&copy)?, documents);
+    assert_eq!(all_documents(&copy)?, documents);
     assert_sound(&copy)?;
     insert_all(&copy, [scoped(0)])?;
     assert_sound(&copy)?;
-    let nowhere = snapshot.backup_with(folder.path("no such/b.simdb"), go_on);
-    assert!(matches!(nowhere, Err(Error::Io { .. })), "{nowhere:?}");
+    assert_error!(snapshot.backup_with(folder.path("no such/b.simdb"), go_on) => Error::Io { .. });
     Ok(())
 }
 
@@ -230,39 +217,20 @@ fn compact_and_backup_print_sizes_and_overwrite_nothing() -> TestResult {
     let database = folder.database("d.simdb")?;
     half_deleted(&database, 1_000)?;
     drop(database);
-    let compacted = run!("compact", folder.path("d.simdb"), "--json")
+    let compacted = done!("compact", folder.path("d.simdb"), "--json").object()?;
+    assert!(compacted["allocated_bytes"].as_u64() <= compacted["allocated_bytes_before"].as_u64());
+    let compacted = done!("compact", folder.path("d.simdb"), "--plan 6x21 --json").object()?;
+    assert_eq!(compacted["plan"], "6x21");
+    run!("compact", folder.path("d.simdb"), "--plan 6x20").refused("no plan is called \"6x20\"");
+    let backup = folder
+        .run("backup d.simdb b.simdb --json")?
         .expect(0)
         .object()?;
-    assert!(compacted["allocated_bytes"].as_u64() <= compacted["allocated_bytes_before"].as_u64());
-    let compacted = run!(
-        "compact",
-        folder.path("d.simdb"),
-        "--plan",
-        "6x21",
-        "--json"
-    )
-    .expect(0)
-    .object()?;
-    assert_eq!(compacted["plan"], "6x21");
-    run!("compact", folder.path("d.simdb"), "--plan", "6x20")
-        .expect(2)
-        .says("no plan is called \"6x20\"");
-    let backup = run!(
-        "backup",
-        folder.path("d.simdb"),
-        folder.path("b.simdb"),
-        "--json"
-    )
-    .expect(0)
-    .object()?;
     assert_eq!(backup["documents"], 500);
-    run!("check", folder.path("b.simdb")).expect(0);
-    run!("backup", folder.path("d.simdb"), folder.path("b.simdb"))
-        .expect(0)
+    done!("check", folder.path("b.simdb"));
+    done!("backup", folder.path("d.simdb"), folder.path("b.simdb"))
         .says("already there and complete");
-    run!("compact", folder.path("none.simdb"))
-        .expect(2)
-        .says("no such database");
+    run!("compact", folder.path("none.simdb")).refused("no such database");
     Ok(())
 }
 
@@ -271,12 +239,10 @@ fn a_killed_compaction_leaves_the_old_file_or_the_new_one() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
     half_deleted(&database, 30_000)?;
-    let documents = all(&database)?;
+    let documents = all_documents(&database)?;
     drop(database);
     for round in 0..12 {
-        let mut child = simdb()
-            .arg("compact")
-            .arg(folder.path("d.simdb"))
+        let mut child = program!("compact", folder.path("d.simdb"))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
@@ -284,7 +250,7 @@ fn a_killed_compaction_leaves_the_old_file_or_the_new_one() -> TestResult {
         child.kill()?;
         child.wait()?;
         let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
-        assert_eq!(all(&database)?, documents, "round {round}");
+        assert_eq!(all_documents(&database)?, documents, "round {round}");
         if round % 4 == 3 {
             assert_sound(&database)?;
         }
@@ -322,22 +288,18 @@ fn a_dump_loads_as_the_same_documents() -> TestResult {
     };
     insert_all(&database, (0..50).map(full))?;
     insert_all(&database, [Document::new("bare", None).with_seen(0)])?;
-    let documents = all(&database)?;
+    let documents = all_documents(&database)?;
     drop(database);
-    let dumped = run!("dump", folder.path("d.simdb")).expect(0);
+    let dumped = done!("dump", folder.path("d.simdb"));
     assert_eq!(dumped.json()?[0]["scheme"], "minwise-1");
     folder.file("dump.jsonl", &dumped.out)?;
     // There is a least memory. With less, nearly each row of a set was a file of its own.
-    run!(
-        "load",
-        folder.path("l.simdb"),
-        folder.path("dump.jsonl"),
-        "--memory",
-        "1"
-    )
-    .expect(0);
+    folder.run("load l.simdb dump.jsonl --memory 1")?.expect(0);
     let loaded = Database::open(folder.path("l.simdb"), &OpenOptions::new())?;
-    assert_eq!((loaded.max_distance(), all(&loaded)?), (2, documents));
+    assert_eq!(
+        (loaded.max_distance(), all_documents(&loaded)?),
+        (2, documents)
+    );
     assert_eq!(
         (loaded.sketch_size(), loaded.min_similarity()),
         (SketchSize::Bytes16, Some(0.5))
@@ -345,11 +307,10 @@ fn a_dump_loads_as_the_same_documents() -> TestResult {
     assert_sound(&loaded)?;
     drop(loaded);
     assert_eq!(
-        run!("dump", folder.path("l.simdb")).expect(0).json()?[1..],
+        done!("dump", folder.path("l.simdb")).json()?[1..],
         dumped.json()?[1..]
     );
-    run!("load", folder.path("l.simdb"), folder.path("dump.jsonl"))
-        .expect(0)
+    done!("load", folder.path("l.simdb"), folder.path("dump.jsonl"))
         .says("already there and complete");
     Ok(())
 }
@@ -362,20 +323,14 @@ fn compaction_never_replaces_another_file() -> TestResult {
     insert_all(&database, [scoped(1)])?;
     fs::rename(&path, &aside)?;
     fs::write(&path, "what somebody restored")?;
-    let refused = database.compact(go_on);
-    assert!(
-        matches!(&refused, Err(Error::Io { path: named, .. }) if named.ends_with("d.simdb")),
-        "{refused:?}"
+    assert_error!(
+        database.compact(go_on) => Error::Io { path: named, .. } if named.ends_with("d.simdb")
     );
     assert_eq!(fs::read(&path)?, b"what somebody restored");
-    assert_eq!(
-        fs::read_dir(folder.path("."))?.count(),
-        2,
-        "no copy is left"
-    );
+    assert_eq!(folder.count()?, 2, "no copy is left");
     fs::rename(&aside, &path)?;
     database.compact(go_on)?;
-    assert_eq!(all(&database)?.len(), 1);
+    assert_eq!(all_documents(&database)?.len(), 1);
     Ok(())
 }
 
@@ -429,19 +384,12 @@ fn a_bad_dump_is_refused_with_its_line_and_leaves_nothing() -> TestResult {
     ] {
         let input = folder.file("dump.jsonl", input)?;
         run!("load", folder.path("l.simdb"), input)
-            .expect(2)
-            .says(&format!("line {line}: "))
+            .refused(&format!("line {line}: "))
             .says(reason);
     }
     let input = folder.file("dump.jsonl", format!("{header}\n{document}\n{document}\n"))?;
-    run!("load", folder.path("l.simdb"), input)
-        .expect(2)
-        .says("two documents have the key \"a\"");
-    assert_eq!(
-        fs::read_dir(folder.path("."))?.count(),
-        1,
-        "nothing but the input is left"
-    );
+    run!("load", folder.path("l.simdb"), input).refused("two documents have the key \"a\"");
+    assert_eq!(folder.count()?, 1, "nothing but the input is left");
     Ok(())
 }
 
@@ -470,13 +418,7 @@ fn a_database_built_at_once_answers_as_one_of_insertions() -> TestResult {
         assert_sound(&built)?;
         for i in 0..documents / 2 {
             let bits = scoped(i).fingerprint().map_or(0, Fingerprint::bits);
-            assert!(
-                built
-                    .snapshot()?
-                    .query(&Query::new(Fingerprint::from_bits(bits)))?
-                    .total()
-                    > 0
-            );
+            assert!(built.snapshot()?.query(&query_of(bits))?.total() > 0);
         }
     }
     Ok(())
@@ -507,8 +449,7 @@ fn a_copy_is_never_larger_than_the_database_and_as_long_as_what_is_in_it() -> Te
         database
             .snapshot()?
             .backup_with(folder.path("b.simdb"), go_on)?;
-        let query =
-            Query::new(Fingerprint::from_bits(spread(4_242))).near(Near::within(12).scopes(["en"]));
+        let query = query_of(spread(4_242)).near(Near::within(12).scopes(["en"]));
         let answer = listed(&database.snapshot()?.query(&query)?);
         database.compact(go_on)?;
         assert_eq!(listed(&database.snapshot()?.query(&query)?), answer);

@@ -2,21 +2,22 @@
 //! often an input is read.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::slice;
+use std::ffi::OsStr;
+use std::fs::{self};
+use std::path::Path;
 
 use serde_json::json;
 use simdb::{Database, Document, Error, ErrorKind, Fingerprint, Near, OnMatch, Policy};
 
 use crate::support::random::{Random, seed_or};
-use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run, spread};
+use crate::support::{
+    Folder, TestResult, append, assert_sound, document, done, insert_all, run, spread,
+};
 
 /// The repeats of each document that is stored, by its key.
-fn counts(path: &Path) -> Result<BTreeMap<String, u64>, Box<dyn std::error::Error>> {
+fn counts(path: &Path) -> TestResult<BTreeMap<String, u64>> {
     let mut counts = BTreeMap::new();
-    for line in run!("dump", path).expect(0).json()?.iter().skip(1) {
+    for line in done!("dump", path).json()?.iter().skip(1) {
         let key = line["key"].as_str().ok_or("a key")?.to_owned();
         counts.insert(key, line["repeats"].as_u64().unwrap_or(0));
     }
@@ -48,33 +49,36 @@ fn what_was_seen_again_stays_so_when_it_is_read_once_more() -> TestResult {
     let copy = folder.file("copy.jsonl", line("a", 1_000_000))?;
     let second = folder.file("b.jsonl", line("b", 3_000_000))?;
     let path = folder.path("d.simdb");
-    skip(&path, &first, &["--touch"])?;
-    skip(&path, &second, &["--touch"])?;
-    let seen = || -> Result<i64, Box<dyn std::error::Error>> {
+    skip(&path, &first, "--touch")?;
+    skip(&path, &second, "--touch")?;
+    let seen = || -> TestResult<i64> {
         let found = Database::open(&path, &Default::default())?
             .snapshot()?
             .get(b"a")?;
         Ok(found.ok_or("a document")?.seen())
     };
     assert_eq!(seen()?, 3_000_000);
-    for (again, options) in [(&first, &["--touch", "--again"][..]), (&copy, &["--touch"])] {
+    for (again, options) in [(&first, "--touch --again"), (&copy, "--touch")] {
         skip(&path, again, options)?;
         assert_eq!(seen()?, 3_000_000);
     }
     // Without it, the time of the record counts.
-    skip(&path, &first, &["--again"])?;
+    skip(&path, &first, "--again")?;
     assert_eq!(seen()?, 1_000_000);
     Ok(())
 }
 
 /// Ingests with `--on-duplicate skip` and further options.
-fn skip(path: &Path, input: &Path, options: &[&str]) -> TestResult {
-    let mut command = crate::support::simdb();
-    command.arg("ingest").args([path, input]);
-    command.args(["--max-distance", "3", "--on-duplicate", "skip"]);
-    let ran = command.args(options).output()?;
-    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
-    assert_eq!(ran.status.code(), Some(0), "{told}");
+fn skip(path: &Path, input: &Path, options: &str) -> TestResult {
+    ingest(
+        path,
+        &[input],
+        &format!("--max-distance 3 --on-duplicate skip {options}"),
+    )
+}
+
+fn ingest(path: &Path, inputs: &[impl AsRef<OsStr>], options: &str) -> TestResult {
+    done!("ingest", path, ..inputs, ..options.split_whitespace());
     Ok(())
 }
 
@@ -266,7 +270,7 @@ fn the_program_counts_and_keeps_and_tells() -> TestResult {
     let lines: String = (0..6).map(|i| line(&format!("k{i}"), 7)).collect();
     let input = folder.file("a.jsonl", lines + &line("other", 0xffff_0000))?;
     let path = folder.path("d.simdb");
-    skip(&path, &input, &["--touch", "--keep", "2"])?;
+    skip(&path, &input, "--touch --keep 2")?;
     // Of equally near ones, the one that was written last is the nearest.
     let found = counts(&path)?;
     assert_eq!(found.len(), 3);
@@ -274,45 +278,27 @@ fn the_program_counts_and_keeps_and_tells() -> TestResult {
     assert_eq!(found["other"], 0);
 
     let most = if found["k0"] > 0 { "k0" } else { "k1" };
-    let told = run!("get", &path, most).expect(0).out;
-    assert!(told.contains("\nrepeats\t"), "{told}");
-    assert!(
-        !run!("get", &path, "other")
-            .expect(0)
-            .out
-            .contains("repeats")
-    );
-    let asked = run!("query", &path, "--key", most, "--json")
-        .expect(0)
-        .object()?;
+    done!("get", &path, most).prints("\nrepeats\t");
+    run!("get", &path, "other").expect(0).prints_no("repeats");
+    let asked = done!("query", &path, "--key", most, "--json").object()?;
     let matches = asked["matches"].as_array().ok_or("matches")?;
     assert!(
         matches.iter().any(|found| found["repeats"].is_u64()),
         "{asked}"
     );
 
-    let dump = run!("dump", &path).expect(0).out;
+    let dump = done!("dump", &path).out;
     assert!(dump.starts_with("{\"simdb_dump\":3,") || dump.contains("\"simdb_dump\":3"));
     let dumped = folder.file("dump.jsonl", &dump)?;
-    run!("load", folder.path("loaded.simdb"), &dumped).expect(0);
-    assert_eq!(
-        run!("dump", folder.path("loaded.simdb")).expect(0).out,
-        dump
-    );
-    run!("compact", &path).expect(0);
-    run!("backup", &path, folder.path("copy.simdb")).expect(0);
+    done!("load", folder.path("loaded.simdb"), &dumped);
+    assert_eq!(done!("dump", folder.path("loaded.simdb")).out, dump);
+    done!("compact", &path);
+    done!("backup", &path, folder.path("copy.simdb"));
     assert_eq!(counts(&folder.path("copy.simdb"))?, found);
     // Documents of a dump are records too.
     let records: String = dump.lines().skip(1).map(|it| format!("{it}\n")).collect();
     let records = folder.file("records.jsonl", records)?;
-    run!(
-        "ingest",
-        folder.path("again.simdb"),
-        &records,
-        "--sketch",
-        "0"
-    )
-    .expect(0);
+    done!("ingest", folder.path("again.simdb"), &records, "--sketch 0");
     assert_eq!(counts(&folder.path("again.simdb"))?, found);
 
     // Where every document is stored, nothing would be counted or kept.
@@ -322,16 +308,7 @@ fn the_program_counts_and_keeps_and_tells() -> TestResult {
         let refused = crate::support::Ran::from(command.output()?).expect(2);
         refused.says(&format!("{} is for", option[0]));
     }
-    run!(
-        "ingest",
-        &path,
-        &input,
-        "--on-duplicate",
-        "skip",
-        "--keep",
-        "0"
-    )
-    .expect(2);
+    run!("ingest", &path, &input, "--on-duplicate skip --keep 0").expect(2);
     Ok(())
 }
 
@@ -345,13 +322,12 @@ fn an_older_dump_is_loaded_and_a_later_one_is_refused() -> TestResult {
         format!("{header}\n{}", line("a", 7))
     };
     let older = folder.file("2.jsonl", dump(2))?;
-    run!("load", folder.path("2.simdb"), &older).expect(0);
+    done!("load", folder.path("2.simdb"), &older);
     assert_eq!(counts(&folder.path("2.simdb"))?, counted([("a", 0)]));
     for other in [1, 4] {
         let input = folder.file("other.jsonl", dump(other))?;
         run!("load", folder.path("other.simdb"), &input)
-            .expect(2)
-            .says(&format!("a dump of version {other}"));
+            .refused(&format!("a dump of version {other}"));
     }
     Ok(())
 }
@@ -367,33 +343,27 @@ fn a_record_counts_once_however_often_it_is_read() -> TestResult {
         [line("x", x), line("y", y), line("x2", x)].concat(),
     )?;
     let b = folder.file("b.jsonl", line("x3", x))?;
-    skip(&path, &a, &["--touch"])?;
+    skip(&path, &a, "--touch")?;
     assert_eq!(counts(&path)?, counted([("x", 1), ("y", 0)]));
     for option in ["--again", "--restart", "--again"] {
-        skip(&path, &a, &["--touch", option])?;
+        skip(&path, &a, &format!("--touch {option}"))?;
         assert_eq!(counts(&path)?, counted([("x", 1), ("y", 0)]), "{option}");
     }
     // In between, another input counts.
-    skip(&path, &b, &["--touch"])?;
+    skip(&path, &b, "--touch")?;
     assert_eq!(counts(&path)?["x"], 2);
-    skip(&path, &a, &["--touch", "--again"])?;
+    skip(&path, &a, "--touch --again")?;
     assert_eq!(counts(&path)?["x"], 2);
     // What is new in an input counts, also if the whole is read again.
-    File::options()
-        .append(true)
-        .open(&a)?
-        .write_all(line("x4", x).as_bytes())?;
-    skip(&path, &a, &["--touch", "--again"])?;
+    append(&a, line("x4", x))?;
+    skip(&path, &a, "--touch --again")?;
     assert_eq!(counts(&path)?["x"], 3);
-    File::options()
-        .append(true)
-        .open(&a)?
-        .write_all(line("x5", x).as_bytes())?;
-    skip(&path, &a, &["--touch"])?;
+    append(&a, line("x5", x))?;
+    skip(&path, &a, "--touch")?;
     assert_eq!(counts(&path)?["x"], 4);
     // Another content counts anew.
     fs::write(&a, [line("z", y), line("x6", x), line("x7", x)].concat())?;
-    skip(&path, &a, &["--touch"])?;
+    skip(&path, &a, "--touch")?;
     assert_eq!(counts(&path)?["x"], 6);
     Ok(())
 }
@@ -405,33 +375,27 @@ fn a_last_line_that_is_read_again_counts_once() -> TestResult {
     let path = folder.path("d.simdb");
     let lines = [line("x", x), line("x1", x)].concat();
     let a = folder.file("a.jsonl", lines.trim_end())?;
-    skip(&path, &a, &["--touch"])?;
+    skip(&path, &a, "--touch")?;
     assert_eq!(counts(&path)?, counted([("x", 1)]));
-    let append = |text: &str| {
-        File::options()
-            .append(true)
-            .open(&a)?
-            .write_all(text.as_bytes())
-    };
-    append("\n")?;
-    skip(&path, &a, &["--touch"])?;
+    append(&a, "\n")?;
+    skip(&path, &a, "--touch")?;
     assert_eq!(counts(&path)?, counted([("x", 1)]));
     // A line that is cut counts when it is whole.
     let (begin, end) = (&line("x2", x)[..9], &line("x2", x)[9..]);
-    append(begin)?;
-    skip(&path, &a, &["--touch"])?;
+    append(&a, begin)?;
+    skip(&path, &a, "--touch")?;
     assert_eq!(counts(&path)?, counted([("x", 1)]));
-    append(end)?;
-    skip(&path, &a, &["--touch"])?;
+    append(&a, end)?;
+    skip(&path, &a, "--touch")?;
     assert_eq!(counts(&path)?, counted([("x", 2)]));
     // A last line that was stored keeps what it was counted since.
-    append(line("new", 0xff << 40).trim_end())?;
-    skip(&path, &a, &["--touch"])?;
+    append(&a, line("new", 0xff << 40).trim_end())?;
+    skip(&path, &a, "--touch")?;
     let b = folder.file("b.jsonl", line("new2", 0xff << 40))?;
-    skip(&path, &b, &["--touch"])?;
+    skip(&path, &b, "--touch")?;
     assert_eq!(counts(&path)?, counted([("x", 2), ("new", 1)]));
-    append("\n")?;
-    skip(&path, &a, &["--touch"])?;
+    append(&a, "\n")?;
+    skip(&path, &a, "--touch")?;
     assert_eq!(counts(&path)?, counted([("x", 2), ("new", 1)]));
     Ok(())
 }
@@ -442,13 +406,13 @@ fn what_was_read_without_counting_is_counted_when_it_is_read_again() -> TestResu
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let a = folder.file("a.jsonl", [line("x", x), line("x1", x)].concat())?;
-    skip(&path, &a, &[])?;
+    skip(&path, &a, "")?;
     assert_eq!(counts(&path)?, counted([("x", 0)]));
     for _ in 0..2 {
-        skip(&path, &a, &["--touch", "--again"])?;
+        skip(&path, &a, "--touch --again")?;
         assert_eq!(counts(&path)?, counted([("x", 1)]));
     }
-    skip(&path, &a, &["--again"])?;
+    skip(&path, &a, "--again")?;
     assert_eq!(counts(&path)?, counted([("x", 1)]));
     Ok(())
 }
@@ -476,19 +440,14 @@ fn reading_again_leaves_all_counts_as_they_are() -> TestResult {
                 .collect();
             let input = folder.file("a.jsonl", records)?;
             let path = folder.path("d.simdb");
-            let ingest = |options: &[&str]| -> TestResult {
-                let mut command = crate::support::simdb();
-                command.arg("ingest").args([&path, &input]);
-                command.args(["--max-distance", "3", "--on-duplicate", action]);
-                command.args(["--keep", keep, "--touch", "--batch", "100"]);
-                assert!(command.args(options).output()?.status.success());
-                Ok(())
-            };
-            ingest(&[])?;
+            let options = format!(
+                "--max-distance 3 --on-duplicate {action} --keep {keep} --touch --batch 100"
+            );
+            ingest(&path, &[&input], &options)?;
             let first = counts(&path)?;
             assert!(first.values().sum::<u64>() > 500);
             for option in ["--again", "--restart"] {
-                ingest(&[option])?;
+                ingest(&path, &[&input], &format!("{options} {option}"))?;
                 let again = counts(&path)?;
                 let mut others = 0;
                 for (key, count) in &first {
@@ -502,7 +461,7 @@ fn reading_again_leaves_all_counts_as_they_are() -> TestResult {
                 assert!(others <= most, "{what}");
                 assert!(again.len().abs_diff(first.len()) <= most, "{what}");
                 if keep == "1" {
-                    let pairs = run!("pairs", &path, "--max-distance", "3").expect(0);
+                    let pairs = done!("pairs", &path, "--max-distance 3");
                     assert!(pairs.out.is_empty(), "{what}");
                 }
             }
@@ -540,27 +499,16 @@ fn reading_one_source_again_does_not_hide_what_others_have_stored() -> TestResul
             }
             inputs.push(folder.file(&format!("{name}.jsonl"), records)?);
         }
-        let ingest = |inputs: &[PathBuf], options: &[&str]| -> TestResult {
-            let mut command = crate::support::simdb();
-            command.arg("ingest").arg(&path).args(inputs);
-            command.args(["--max-distance", "3", "--on-duplicate", action]);
-            command.args(["--keep", keep, "--touch", "--batch", "50"]);
-            assert!(command.args(options).output()?.status.success());
-            Ok(())
-        };
-        match in_one_run {
-            true => ingest(&inputs, &[])?,
-            false => {
-                for input in &inputs {
-                    ingest(slice::from_ref(input), &[])?;
-                }
-            }
+        let options =
+            format!("--max-distance 3 --on-duplicate {action} --keep {keep} --touch --batch 50");
+        for run in inputs.chunks(if in_one_run { inputs.len() } else { 1 }) {
+            ingest(&path, run, &options)?;
         }
         let first = counts(&path)?;
         assert!(first.len() < 500 && first.values().sum::<u64>() > 300);
         for _ in 0..6 {
             let input = random.index(inputs.len());
-            ingest(&inputs[input..=input], &["--again"])?;
+            ingest(&path, &inputs[input..=input], &format!("{options} --again"))?;
             let again = counts(&path)?;
             let what = format!("{action} {keep} {in_one_run} {input}");
             assert!(again.keys().eq(first.keys()), "{what}");
@@ -576,24 +524,19 @@ fn a_sentence_that_stays_keeps_its_count() -> TestResult {
     let path = folder.path("d.simdb");
     let same = "The river rose above its banks on Sunday.";
     let record = |key: &str, text: &str| format!("{}\n", json!({"key": key, "text": text}));
-    let ingest = |name: &str, records: String, options: &[&str]| -> TestResult {
+    let skip = |name: &str, records: String, options: &str| {
         let input = folder.file(name, records)?;
-        let mut command = crate::support::simdb();
-        command.arg("ingest").args([&path, &input]);
-        command.args(["--unit", "sentence", "--on-duplicate", "skip", "--touch"]);
-        assert!(command.args(options).output()?.status.success());
-        Ok(())
+        let options = format!("--unit sentence --on-duplicate skip --touch {options}");
+        ingest(&path, &[input], &options)
     };
     let first = record("a", same) + &record("b", &format!("Nobody knew of it. {same}"));
-    ingest("1.jsonl", first.clone(), &[])?;
+    skip("1.jsonl", first.clone(), "")?;
     assert_eq!(counts(&path)?["a#1"], 1);
-    ingest("1.jsonl", first, &["--again"])?;
+    skip("1.jsonl", first, "--again")?;
     assert_eq!(counts(&path)?["a#1"], 1);
-    let moved = record(
-        "a",
-        &format!("Schools stay closed until next Friday. {same}"),
-    );
-    ingest("2.jsonl", moved, &[])?;
+    let moved = format!("Schools stay closed until next Friday. {same}");
+    let moved = record("a", &moved);
+    skip("2.jsonl", moved, "")?;
     let found = counts(&path)?;
     assert_eq!((found["a#1"], found["a#2"]), (0, 1));
     Ok(())
@@ -603,7 +546,7 @@ fn a_sentence_that_stays_keeps_its_count() -> TestResult {
 #[test]
 fn counts_of_zero_take_hardly_any_room() -> TestResult {
     let folder = Folder::new()?;
-    let bytes = |name: &str, repeats: u64| -> Result<u64, Box<dyn std::error::Error>> {
+    let bytes = |name: &str, repeats: u64| -> TestResult<u64> {
         let database = folder.database(name)?;
         let documents = (0..20_000).map(|i| document(format!("key {i}"), spread(i)));
         insert_all(&database, documents.map(|it| it.with_repeats(repeats)))?;

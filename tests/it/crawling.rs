@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use simdb::{Database, OpenOptions};
 
-use crate::support::{Folder, Ran, TestResult, assert_sound, run, run_with_input, simdb};
+use crate::support::{Folder, Ran, TestResult, assert_sound, done, program, run, run_with_input};
 
 /// Builds the example, and returns its path.
-fn crawler() -> Result<PathBuf, Box<dyn std::error::Error>> {
+fn crawler() -> TestResult<PathBuf> {
     let tests = std::env::current_exe()?;
     let target = tests
         .ancestors()
@@ -83,11 +83,7 @@ fn a_crawler_goes_on_where_it_was_killed() -> TestResult {
     };
     assert!(kills > 0, "it was too fast to be killed");
     assert!(looked > 0, "it never answered");
-    assert!(
-        last.err.contains(" pages stored, 0 near-duplicates"),
-        "{}",
-        last.err
-    );
+    last.says(" pages stored, 0 near-duplicates");
     let database = Database::open(&path, &OpenOptions::new())?;
     assert_eq!(
         database.snapshot()?.stats()?.documents,
@@ -104,21 +100,14 @@ fn a_crawler_goes_on_where_it_was_killed() -> TestResult {
     assert_sound(&database)?;
     drop(database);
     // It does not tell what became of the records, so nothing is said of that.
-    let sources = run!("sources", &path).expect(0).out;
-    assert!(
-        sources.contains(": 3000 records\n") && !sources.contains("near-duplicates"),
-        "{sources}"
-    );
+    done!("sources", &path)
+        .prints(": 3000 records\n")
+        .prints_no("near-duplicates");
     // Nothing is left to do.
-    let again = Ran::from(Command::new(&crawler).arg(&path).args(&inputs).output()?).expect(0);
-    assert!(
-        again.err.contains("0 pages stored, 0 near-duplicates"),
-        "{}",
-        again.err
-    );
-    run!("ingest", &path, &inputs[1])
+    Ran::from(Command::new(&crawler).arg(&path).args(&inputs).output()?)
         .expect(0)
-        .says("is not read again");
+        .says("0 pages stored, 0 near-duplicates");
+    done!("ingest", &path, &inputs[1]).says("is not read again");
     Ok(())
 }
 
@@ -131,11 +120,7 @@ fn pipes_into_a_database_that_none_has_created_yet_lose_nothing() -> TestResult 
     let database = folder.path("new.simdb");
     let ran = thread::scope(|scope| {
         let runs = ["p", "q", "r", "s"].map(|name| {
-            let mut command = simdb();
-            command
-                .arg("ingest")
-                .arg(&database)
-                .args(["-", "--input-format", "jsonl"]);
+            let mut command = program!("ingest", &database, "- --input-format jsonl");
             let lines = (0..EACH).map(|number| {
                 let text = format!("one two three {name} {number} four five six seven eight nine");
                 format!("{{\"key\":\"{name}{number}\",\"text\":\"{text}\"}}\n")

@@ -3,11 +3,9 @@
 //! `Database::open_or_create` opened it as it was, whatever was set: who asked for another scheme, distance or sketch
 //! went on with the one of the file, and nothing said so. `simdb ingest --sketch 32` did the same.
 
-use std::ops::ControlFlow;
-
 use simdb::{CreateOptions, Database, Error, Scheme, SketchSize};
 
-use crate::support::{Folder, TestResult, bundled, external, run};
+use crate::support::{Folder, TestResult, assert_error, bundled, done, external, go_on, run};
 
 #[test]
 fn what_is_set_and_stored_otherwise_is_refused_by_name() -> TestResult {
@@ -44,15 +42,10 @@ fn what_is_set_and_stored_otherwise_is_refused_by_name() -> TestResult {
             "{message}"
         );
     }
-    let other = Database::open_or_create(&path, &unset().scheme(Scheme::Minwise1));
-    assert!(matches!(
-        other,
-        Err(Error::SchemeMismatch {
-            stored: "simhash-1",
-            given: "minwise-1",
-            ..
-        })
-    ));
+    assert_error!(
+        Database::open_or_create(&path, &unset().scheme(Scheme::Minwise1))
+        => Error::SchemeMismatch { stored: "simhash-1", given: "minwise-1", .. }
+    );
 
     // What is the same, or not set, is no reason to refuse it. The others only say how to choose the tables.
     for options in [
@@ -82,59 +75,24 @@ fn the_program_refuses_what_the_database_has_otherwise() -> TestResult {
         folder.path("d.simdb"),
         folder.file("in.tsv", "a\tone two three four five six seven eight")?,
     );
-    run!("ingest", &path, &input).expect(0);
-    run!("ingest", &path, &input, "--sketch", "32")
-        .expect(2)
-        .says("sketch size 16, and 32 is asked for");
-    run!("ingest", &path, &input, "--sketch", "0")
-        .expect(2)
-        .says("sketch size 16, and 0 is asked for");
-    run!("ingest", &path, &input, "--scheme", "simhash-1")
-        .expect(2)
-        .says("scheme minwise-1, not simhash-1");
-    run!(
-        "ingest",
-        &path,
-        &input,
-        "--scheme",
-        "minwise-1",
-        "--sketch",
-        "16"
-    )
-    .expect(0);
+    done!("ingest", &path, &input);
+    run!("ingest", &path, &input, "--sketch 32").refused("sketch size 16, and 32 is asked for");
+    run!("ingest", &path, &input, "--sketch 0").refused("sketch size 16, and 0 is asked for");
+    run!("ingest", &path, &input, "--scheme simhash-1").refused("scheme minwise-1, not simhash-1");
+    done!("ingest", &path, &input, "--scheme minwise-1 --sketch 16");
     // These are of the question, and are heeded.
-    run!(
-        "ingest",
-        &path,
-        &input,
-        "--max-distance",
-        "3",
-        "--min-similarity",
-        "0.5",
-        "--again"
-    )
-    .expect(0);
+    folder
+        .run("ingest d.simdb in.tsv --max-distance 3 --min-similarity 0.5 --again")?
+        .expect(0);
 
-    let clean = |more: [&str; 2]| -> Result<_, Box<dyn std::error::Error>> {
-        Ok(run!(
-            "dedup",
-            &input,
-            "-o",
-            folder.path("out.tsv"),
-            "--database",
-            &path,
-            "--again",
-            more[0],
-            more[1]
+    let clean = |more: &str| {
+        folder.run(&format!(
+            "dedup in.tsv -o out.tsv --database d.simdb --again {more}"
         ))
     };
-    clean(["--sketch", "32"])?
-        .expect(2)
-        .says("sketch size 16, and 32 is asked for");
-    clean(["--scheme", "simhash-1"])?
-        .expect(2)
-        .says("scheme minwise-1, not simhash-1");
-    clean(["--sketch", "16"])?.expect(0);
+    clean("--sketch 32")?.refused("sketch size 16, and 32 is asked for");
+    clean("--scheme simhash-1")?.refused("scheme minwise-1, not simhash-1");
+    clean("--sketch 16")?.expect(0);
     Ok(())
 }
 
@@ -144,9 +102,7 @@ fn touching_is_refused_where_nothing_is_skipped() -> TestResult {
     let folder = Folder::new()?;
     let input = bundled("pg-docs-html/docs.jsonl.gz");
     let path = folder.path("d.simdb");
-    run!("ingest", &path, &input, "--touch")
-        .expect(2)
-        .says("--on-duplicate skip");
+    run!("ingest", &path, &input, "--touch").refused("--on-duplicate skip");
     assert!(!path.exists());
     Ok(())
 }
@@ -158,7 +114,7 @@ fn the_plan_is_that_of_the_tables_there_are_now() -> TestResult {
     let options = |plan: &str| external().plan(plan);
     let database = Database::create(folder.path("d.simdb"), &options("4x16"))?;
     database.ensure_created_with(&options("4x16"))?;
-    database.compact_with_plan("3x21", |_, _| ControlFlow::Continue(()))?;
+    database.compact_with_plan("3x21", go_on)?;
     database.ensure_created_with(&options("3x21"))?;
     assert!(database.ensure_created_with(&options("4x16")).is_err());
     Ok(())

@@ -8,7 +8,7 @@ use std::path::Path;
 use simdb::Scheme;
 use simdb::ingest::{Fingerprinting, ReadOptions, Record, Records};
 
-use crate::support::{Folder, TestResult, gzip, run};
+use crate::support::{Folder, TestResult, done, gzip, run, web_page};
 
 /// What a reading of an input brings.
 #[derive(Debug, Default)]
@@ -77,17 +77,8 @@ fn line(i: usize) -> Vec<u8> {
 }
 
 fn page(i: usize) -> Vec<u8> {
-    let body = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>Page {i} has words, and {}",
-        i * 7919
-    );
-    let head =
-        "WARC/1.0\r\nWARC-Type: response\r\nWARC-Date: 2020-01-01T00:00:00Z\r\nWARC-Target-URI: ";
-    format!(
-        "{head}http://a/{i}\r\nContent-Length: {}\r\n\r\n{body}\r\n\r\n",
-        body.len()
-    )
-    .into_bytes()
+    let text = format!("Page {i} has words, and {}", i * 7919);
+    web_page(&format!("http://a/{i}"), &text).into_bytes()
 }
 
 type Pack = fn(&[u8]) -> io::Result<Vec<u8>>;
@@ -186,18 +177,11 @@ fn what_may_stand_between_parts_is_passed_over_and_other_bytes_are_told() -> Tes
                 .expect(0)
                 .says(&place)
                 .says(&format!("{name}, offset {}: ", one.len()));
-            let totals = ran.last()?;
-            assert_eq!(
-                (&totals["documents"], &totals["rejected"]),
-                (&4.into(), &1.into()),
-                "{name}"
-            );
+            ran.counts(["documents", "rejected"], [4, 1]);
             // The place is behind what was passed over.
-            run!("ingest", &database, &input)
-                .expect(0)
-                .says("is not read again");
+            done!("ingest", &database, &input).says("is not read again");
         } else {
-            ran.expect(2).says(&place);
+            ran.refused(&place);
         }
     }
     Ok(())
@@ -292,8 +276,7 @@ fn lines_that_end_in_carriage_returns_alone_are_refused() -> TestResult {
     for (name, lines, format) in cases {
         let input = folder.file(name, lines.as_bytes())?;
         let database = folder.path(&format!("{name}.simdb"));
-        let refused = run!("ingest", &database, &input, "--input-format", format).expect(2);
-        assert!(refused.err.contains("tr '\\r' '\\n'"), "{}", refused.err);
+        run!("ingest", &database, &input, "--input-format", format).refused("tr '\\r' '\\n'");
     }
     for (name, lines, format) in [
         ("e.tsv", "1\tone text\rof two lines\r", "auto"),
@@ -303,7 +286,7 @@ fn lines_that_end_in_carriage_returns_alone_are_refused() -> TestResult {
     ] {
         let input = folder.file(name, lines.as_bytes())?;
         let database = folder.path(&format!("{name}.simdb"));
-        run!("ingest", &database, &input, "--input-format", format).expect(0);
+        done!("ingest", &database, &input, "--input-format", format);
     }
     Ok(())
 }
@@ -318,9 +301,8 @@ fn zeros_before_a_line_are_passed_over() -> TestResult {
     for (name, content) in [("a.tsv", table), ("b.jsonl", lines)] {
         let input = folder.file(name, content.as_bytes())?;
         let database = folder.path(&format!("{name}.simdb"));
-        let read = run!("ingest", &database, &input).expect(0);
-        assert!(read.out.contains("2 inserted"), "{}", read.out);
-        run!("get", &database, "2").expect(0);
+        done!("ingest", &database, &input).prints("2 inserted");
+        done!("get", &database, "2");
     }
     Ok(())
 }
@@ -331,8 +313,7 @@ fn several_objects_in_a_line_are_told() -> TestResult {
     for between in ["", " ", ", "] {
         let line = format!("{{\"text\":\"one\"}}{between}{{\"text\":\"two\"}}");
         let input = folder.file("a.jsonl", line.as_bytes())?;
-        let refused = run!("ingest", folder.path("d.simdb"), &input).expect(2);
-        assert!(refused.err.contains("jq -c ."), "{}", refused.err);
+        run!("ingest", folder.path("d.simdb"), &input).refused("jq -c .");
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::support::{Folder, TestResult, fingerprints, gunzip, real_data, rows, run};
+use crate::support::{Folder, TestResult, done, fingerprints, gunzip, real_data, rows, run};
 
 #[test]
 #[cfg_attr(
@@ -20,21 +20,15 @@ fn every_count_and_every_pair_of_the_real_fingerprints_is_found() -> TestResult 
     for (i, bits) in stored.iter().enumerate() {
         writeln!(lines, "{i}\t{bits:016x}")?;
     }
-    let input = folder.file("fp.tsv", lines)?;
+    folder.file("fp.tsv", lines)?;
 
     // Ingestion links each document to all near ones before it. Together these are all pairs.
     let limit = "100000";
-    let ran = run!(
-        "ingest",
-        &database,
-        &input,
-        "--input-format",
-        "fingerprints",
-        "--json",
-        "--limit",
-        limit
-    )
-    .expect(0);
+    let ran = folder
+        .run(&format!(
+            "ingest d.simdb fp.tsv --input-format fingerprints --json --limit {limit}"
+        ))?
+        .expect(0);
     let mut pairs = BTreeSet::new();
     for line in ran.json()? {
         let Some(key) = line["key"].as_str() else {
@@ -82,13 +76,9 @@ fn every_count_and_every_pair_of_the_real_fingerprints_is_found() -> TestResult 
             &database,
             "--input",
             &asked,
-            "--input-format",
-            "fingerprints",
-            "--max-distance",
+            "--input-format fingerprints --max-distance",
             max_distance.to_string(),
-            "--limit",
-            "0",
-            "--json"
+            "--limit 0 --json"
         );
         let answers = ran.expect(0).json()?;
         assert_eq!(answers.len(), 2_000);
@@ -101,6 +91,6 @@ fn every_count_and_every_pair_of_the_real_fingerprints_is_found() -> TestResult 
             );
         }
     }
-    run!("check", &database).expect(0);
+    done!("check", &database);
     Ok(())
 }

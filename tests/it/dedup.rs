@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,10 @@ use simdb::ingest::{InputFormat, ReadOptions};
 use simdb::{Clustering, Database, Document, Error, Fingerprinter, OpenOptions, Scheme, Survivor};
 
 use crate::support::random::Random;
-use crate::support::{Folder, Ran, TestResult, bundled, gunzip, gzip, run, run_with_input, simdb};
+use crate::support::{
+    Folder, Ran, TestResult, all_documents, assert_error, bundled, done, gunzip, gzip, program,
+    run, run_with_input,
+};
 
 /// What these tests are made of.
 impl Random {
@@ -105,7 +108,7 @@ fn survivors(lines: &[String], removed: &BTreeSet<usize>) -> String {
 }
 
 /// The lines that a list of removed records names.
-fn listed(path: &Path) -> Result<BTreeSet<usize>, Box<dyn std::error::Error>> {
+fn listed(path: &Path) -> TestResult<BTreeSet<usize>> {
     let mut lines = BTreeSet::new();
     for line in fs::read_to_string(path)?.lines() {
         let object: Value = serde_json::from_str(line)?;
@@ -166,18 +169,15 @@ fn what_survives_is_copied_byte_for_byte_from_every_packing() -> TestResult {
             folder.path(&format!("{name}.removed")),
         );
         let output = folder.path(&format!("clean.{name}"));
-        let ran = run!(
+        let ran = done!(
             "dedup",
             &input,
             "-o",
             &output,
             "--removed",
             &list,
-            "--json",
-            "--max-record",
-            "20k"
-        )
-        .expect(0);
+            "--json --max-record 20k"
+        );
         let totals = ran.last()?;
         assert_eq!(
             totals["removed"].as_u64(),
@@ -200,20 +200,13 @@ fn what_survives_is_copied_byte_for_byte_from_every_packing() -> TestResult {
         assert!(!folder.path(&format!("clean.{name}.dedup")).exists());
     }
     // Another name decides on another packing.
-    run!(
-        "dedup",
-        folder.path("plain.jsonl"),
-        "-o",
-        folder.path("other.bz2")
-    )
-    .expect(2)
-    .says("ends in .gz or .zst");
+    folder
+        .run("dedup plain.jsonl -o other.bz2")?
+        .refused("ends in .gz or .zst");
     let (input, output) = (folder.path("plain.jsonl"), folder.path("other.gz"));
-    run!("dedup", &input, "-o", &output, "--max-record", "20k").expect(0);
+    done!("dedup", &input, "-o", &output, "--max-record 20k");
     assert!(gunzip(&output)? == expected.as_bytes());
-    run!("dedup", &input, "-o", &output)
-        .expect(2)
-        .says("already exists, and nothing is overwritten");
+    run!("dedup", &input, "-o", &output).refused("already exists, and nothing is overwritten");
     Ok(())
 }
 
@@ -231,21 +224,20 @@ fn several_inputs_get_into_one_file_or_into_a_directory() -> TestResult {
     let first = folder.file("a.tsv", lines[..100].concat().trim_end())?;
     let second = folder.file("b.tsv", lines[100..].concat())?;
     let output = folder.path("one.tsv");
-    run!("dedup", &first, &second, &first, "-o", &output).expect(0);
+    done!("dedup", &first, &second, &first, "-o", &output);
     assert_eq!(fs::read_to_string(&output)?, survivors(&lines, &removed));
     let directory = folder.path("two/");
     fs::create_dir(&directory)?;
     // The first under another name is the same input.
     let named_otherwise = directory.join("../a.tsv");
-    run!("dedup", &first, &second, named_otherwise, "-o", &directory).expect(0);
+    done!("dedup", &first, &second, named_otherwise, "-o", &directory);
     let both = [directory.join("a.tsv"), directory.join("b.tsv")];
     let [a, b] = [fs::read_to_string(&both[0])?, fs::read_to_string(&both[1])?];
     let end = if removed.contains(&100) { "" } else { "\n" };
     assert_eq!(format!("{a}{end}{b}"), survivors(&lines, &removed));
     let packed = folder.file("c.jsonl", "{}\n")?;
     run!("dedup", &first, &packed, "-o", folder.path("three"))
-        .expect(2)
-        .says("let the output be a directory");
+        .refused("let the output be a directory");
     Ok(())
 }
 
@@ -265,7 +257,7 @@ fn the_list_has_all_that_a_cleaning_removes() -> TestResult {
         lines += &format!("{}\n", json!({"id": format!("k{i}"), "text": text}));
     }
     let input = folder.file("in.jsonl", lines)?;
-    let listed = run!("dedup", &input, "--list", "--json").expect(0).json()?;
+    let listed = done!("dedup", &input, "--list --json").json()?;
     let mut removed = 0;
     for group in &listed {
         removed += group["records"]
@@ -275,10 +267,8 @@ fn the_list_has_all_that_a_cleaning_removes() -> TestResult {
             - 1;
     }
     assert_eq!((listed.len(), removed), (3, 6));
-    run!("dedup", &input, "--list")
-        .expect(0)
-        .says("cleaning would remove 6 of them");
-    let ran = run!("dedup", &input, "-o", folder.path("out"), "--json").expect(0);
+    done!("dedup", &input, "--list").says("cleaning would remove 6 of them");
+    let ran = done!("dedup", &input, "-o", folder.path("out"), "--json");
     assert_eq!(ran.last()?["removed"], 6);
     Ok(())
 }
@@ -309,9 +299,7 @@ fn of_folders_the_files_that_survive_are_copied_or_all_groups_are_listed() -> Te
         .enumerate()
         .map(|(index, (_, text))| (index, text.clone()))
         .collect();
-    let in_order = run!("fingerprint", folder.path("in"), "--json")
-        .expect(0)
-        .json()?;
+    let in_order = done!("fingerprint", folder.path("in"), "--json").json()?;
     let read: Vec<&str> = in_order
         .iter()
         .filter_map(|it| it["key"].as_str())
@@ -330,7 +318,7 @@ fn of_folders_the_files_that_survive_are_copied_or_all_groups_are_listed() -> Te
     )?;
     assert!(removed.len() > 5, "{removed:?}");
     let output = folder.path("out");
-    run!("dedup", folder.path("in"), "-o", &output).expect(0);
+    done!("dedup", folder.path("in"), "-o", &output);
     for (index, (name, text)) in texts.iter().enumerate() {
         let copy = fs::read(output.join(name));
         match (removed.contains(&index), index == last) {
@@ -339,16 +327,14 @@ fn of_folders_the_files_that_survive_are_copied_or_all_groups_are_listed() -> Te
             (false, false) => assert_eq!(String::from_utf8(copy?)?, *text),
         }
     }
-    let groups = run!("dedup", folder.path("in"), "--list", "--json")
-        .expect(0)
-        .json()?;
+    let groups = done!("dedup", folder.path("in"), "--list --json").json()?;
     let listed: usize = groups
         .iter()
         .filter_map(|it| it["records"].as_array())
         .map(|it| it.len() - 1)
         .sum();
     assert_eq!(listed, removed.len());
-    let text = run!("dedup", folder.path("in"), "--list").expect(0);
+    let text = done!("dedup", folder.path("in"), "--list");
     assert!(
         text.out.starts_with(|it: char| it.is_ascii_digit()) && text.out.contains("\n    "),
         "{}",
@@ -401,7 +387,7 @@ fn web_archives_keep_their_records_and_each_of_them_packed() -> TestResult {
     let expected = kept(plain.clone());
     let input = folder.file("a.warc", plain.concat())?;
     let output = folder.path("clean.warc");
-    run!("dedup", &input, "-o", &output).expect(0);
+    done!("dedup", &input, "-o", &output);
     assert!(fs::read(&output)? == expected);
     let packed = plain
         .iter()
@@ -410,7 +396,7 @@ fn web_archives_keep_their_records_and_each_of_them_packed() -> TestResult {
     let input = folder.file("b.warc.gz", packed.concat())?;
     let output = folder.path("clean.warc.gz");
     let list = folder.path("removed");
-    run!("dedup", &input, "-o", &output, "--removed", &list).expect(0);
+    done!("dedup", &input, "-o", &output, "--removed", &list);
     assert!(gunzip(&output)? == expected);
     // Each record is a member of its own.
     let bytes = fs::read(&output)?;
@@ -446,14 +432,14 @@ fn archives_that_end_within_a_line_are_parted() -> TestResult {
         folder.file("b.warc", &second)?,
     );
     let output = folder.path("both.warc");
-    run!("dedup", &a, &b, "-o", &output).expect(0);
+    done!("dedup", &a, &b, "-o", &output);
     assert_eq!(
         fs::read_to_string(&output)?,
         format!("{first}\r\n\r\n{second}")
     );
     // Packed, each is a part of its own.
     let packed = folder.path("both.warc.gz");
-    run!("dedup", &a, &b, "-o", &packed).expect(0);
+    done!("dedup", &a, &b, "-o", &packed);
     assert!(gunzip(&packed)? == [first, second].concat().as_bytes());
     Ok(())
 }
@@ -466,7 +452,7 @@ fn texts_that_are_too_short_go_only_if_they_are_the_same() -> TestResult {
         "a\tnot found\nb\tNot found\nc\tnot found\nd\t\ne\t\n",
     )?;
     let (output, list) = (folder.path("out.tsv"), folder.path("removed"));
-    let ran = run!("dedup", &input, "-o", &output, "--removed", &list, "--json").expect(0);
+    let ran = done!("dedup", &input, "-o", &output, "--removed", &list, "--json");
     assert_eq!(
         fs::read_to_string(&output)?,
         "a\tnot found\nb\tNot found\nd\t\n"
@@ -512,7 +498,7 @@ fn survivors_are_chosen_by_the_order_that_is_asked_for() -> TestResult {
     ];
     for (order, survivor) in orders {
         let output = folder.path(&format!("{order}.jsonl"));
-        run!("dedup", &input, "-o", &output, "--survivor", order).expect(0);
+        done!("dedup", &input, "-o", &output, "--survivor", order);
         assert_eq!(fs::read_to_string(&output)?, lines[survivor], "{order}");
     }
     Ok(())
@@ -537,7 +523,7 @@ fn the_shortest_key_is_the_shortest_be_there_room_for_it_or_not() -> TestResult 
     for (number, (lines, survivor)) in cases.iter().enumerate() {
         let input = folder.file("a.jsonl", lines.concat())?;
         let output = folder.path(&format!("{number}.jsonl"));
-        run!("dedup", &input, "-o", &output, "--survivor", "shortest-key").expect(0);
+        done!("dedup", &input, "-o", &output, "--survivor shortest-key");
         assert!(fs::read_to_string(&output)? == lines[*survivor], "{number}");
     }
     Ok(())
@@ -552,7 +538,7 @@ fn what_cannot_be_reported_is_not_delivered() -> TestResult {
     let lines = format!("{{\"id\":\"a\",\"text\":\"{text}\"}}\nno JSON\n");
     let input = folder.file("a.jsonl", lines)?;
     let [output, database, rejected] = ["out", "d.simdb", "r"].map(|name| folder.path(name));
-    let clean = |rejected: &Path| -> Result<Ran, Box<dyn std::error::Error>> {
+    let clean = |rejected: &Path| -> TestResult<Ran> {
         Ok(run!(
             "dedup",
             &input,
@@ -564,7 +550,7 @@ fn what_cannot_be_reported_is_not_delivered() -> TestResult {
             rejected
         ))
     };
-    clean(Path::new("/dev/full"))?.expect(2).says("/dev/full");
+    clean(Path::new("/dev/full"))?.refused("/dev/full");
     assert!(!output.exists());
     {
         let known = Database::open(&database, &OpenOptions::new())?;
@@ -573,10 +559,23 @@ fn what_cannot_be_reported_is_not_delivered() -> TestResult {
     clean(&rejected)?.expect(0);
     assert!(output.exists());
     assert!(fs::read_to_string(&rejected)?.contains("a.jsonl, line 2: "));
-    run!("dedup", &input, "--list", "--rejected", "/dev/full")
-        .expect(2)
-        .says("/dev/full");
+    run!("dedup", &input, "--list --rejected /dev/full").refused("/dev/full");
     Ok(())
+}
+
+/// Runs a cleaning that is stopped when it has come to a step.
+#[track_caller]
+fn stop_at(wanted: DedupStep, dedup: &Dedup) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let is_stopped = stop.clone();
+    let dedup = dedup.clone();
+    let dedup = dedup.stop_when(move || is_stopped.load(Ordering::Relaxed));
+    let stopped = dedup.run(|event| {
+        if matches!(event, DedupEvent::Progress { step, .. } if step == wanted) {
+            stop.store(true, Ordering::Relaxed);
+        }
+    });
+    assert_error!(stopped => Error::Interrupted);
 }
 
 /// A run that went on kept what another one had stored in the database and delivered meanwhile.
@@ -585,15 +584,6 @@ fn a_run_that_goes_on_knows_what_the_database_got_meanwhile() -> TestResult {
     let folder = Folder::new()?;
     let mut random = Random::new(5);
     let texts: Vec<String> = (0..20).map(|_| random.text(1_000_000)).collect();
-    let is_writing = |event: &DedupEvent<'_>| {
-        matches!(
-            event,
-            DedupEvent::Progress {
-                step: DedupStep::Writing,
-                ..
-            }
-        )
-    };
     for has_results in [false, true] {
         for is_directory in [false, true] {
             let name = |name: &str| format!("{name}-{has_results}-{is_directory}");
@@ -619,25 +609,11 @@ fn a_run_that_goes_on_knows_what_the_database_got_meanwhile() -> TestResult {
             let dedup = Dedup::new([&inputs[0]], &output)
                 .options(format.clone())
                 .database(&database);
-            let stop = Arc::new(AtomicBool::new(false));
-            let is_stopped = stop.clone();
-            let stopped = dedup
-                .clone()
-                .stop_when(move || is_stopped.load(Ordering::Relaxed))
-                .run(|event| {
-                    if is_writing(&event) {
-                        stop.store(true, Ordering::Relaxed);
-                    }
-                });
-            assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
+            stop_at(DedupStep::Writing, &dedup);
             if has_results {
                 // Something is in their place.
                 fs::write(&output, "other")?;
-                let kept_out = dedup.run(|_| {});
-                assert!(
-                    matches!(kept_out, Err(Error::AlreadyExists { .. })),
-                    "{kept_out:?}"
-                );
+                assert_error!(dedup.run(|_| {}) => Error::AlreadyExists { .. });
                 fs::remove_file(&output)?;
             }
             let totals = Dedup::new([&inputs[1]], &other)
@@ -681,7 +657,7 @@ fn a_corpus_is_cleaned_against_those_before_it() -> TestResult {
             folder.path(&format!("{index}.jsonl")),
             folder.path(&format!("{index}.removed")),
         );
-        run!(
+        done!(
             "dedup",
             &input,
             "-o",
@@ -690,8 +666,7 @@ fn a_corpus_is_cleaned_against_those_before_it() -> TestResult {
             &known,
             "--removed",
             &list
-        )
-        .expect(0);
+        );
         cleaned += &fs::read_to_string(&output)?;
         if index > 0 {
             assert!(fs::read_to_string(&list)?.contains("\"survivor\":{\"key\":\"doc "));
@@ -704,19 +679,18 @@ fn a_corpus_is_cleaned_against_those_before_it() -> TestResult {
             "--database",
             &known
         )
-        .expect(2)
-        .says("all of its records would be removed");
-        run!(
+        .refused("all of its records would be removed");
+        let again = folder.path(&format!("again-{index}"));
+        done!(
             "dedup",
             &input,
             "-o",
-            folder.path(&format!("again-{index}")),
+            &again,
             "--database",
             &known,
             "--again"
-        )
-        .expect(0);
-        assert_eq!(fs::read(folder.path(&format!("again-{index}")))?, b"");
+        );
+        assert_eq!(fs::read(again)?, b"");
         assert!(!folder.path("again.jsonl.dedup").exists());
     }
     // As if all had been cleaned at once: the first of near records survives.
@@ -732,10 +706,7 @@ fn a_corpus_is_cleaned_against_those_before_it() -> TestResult {
             "{totals:?}"
         );
     }
-    let documents = database
-        .snapshot()?
-        .documents()
-        .collect::<simdb::Result<Vec<_>>>()?;
+    let documents = all_documents(&database)?;
     assert_eq!(documents.len(), lines.len() - removed.len());
     assert!(
         documents.iter().any(|it| it.key() == b"doc 1")
@@ -757,7 +728,7 @@ fn a_file_that_a_link_leads_to_is_cleaned_once() -> TestResult {
     std::os::unix::fs::symlink("b.jsonl", directory.join("a.jsonl"))?;
     std::os::unix::fs::symlink("b.jsonl", directory.join("c.jsonl"))?;
     let output = folder.path("out");
-    run!("dedup", &directory, "-o", &output).expect(0);
+    done!("dedup", &directory, "-o", &output);
     let mut names = Vec::new();
     for entry in fs::read_dir(&output)? {
         names.push(entry?.file_name());
@@ -795,18 +766,17 @@ fn killed_again_and_again_it_ends_as_if_it_had_not_been() -> TestResult {
             folder.path("expected.simdb"),
         );
         let command = |output: &Path, list: &Path, known: &Path| {
-            let mut command = simdb();
-            command
-                .arg("dedup")
-                .args(&inputs)
-                .arg("-o")
-                .arg(output)
-                .arg("--removed")
-                .arg(list);
-            command
-                .arg("--database")
-                .arg(known)
-                .args(["--max-record", "20k"]);
+            let mut command = program!(
+                "dedup",
+                ..&inputs,
+                "-o",
+                output,
+                "--removed",
+                list,
+                "--database",
+                known,
+                "--max-record 20k"
+            );
             command
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
@@ -881,22 +851,7 @@ fn a_stopped_run_goes_on_only_with_the_same_command_and_the_same_inputs() -> Tes
         Dedup::new([&input], &output).clustering(Clustering::new().survivor([Survivor::Earliest]))
     };
     // Stopped when the records have been read.
-    let steps = Arc::new(AtomicU64::new(0));
-    let seen = steps.clone();
-    let stopped = dedup()
-        .stop_when(move || seen.load(Ordering::Relaxed) > 0)
-        .run(|event| {
-            if matches!(
-                event,
-                DedupEvent::Progress {
-                    step: DedupStep::Comparing,
-                    ..
-                }
-            ) {
-                steps.store(1, Ordering::Relaxed);
-            }
-        });
-    assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
+    stop_at(DedupStep::Comparing, &dedup());
     assert!(!output.exists() && dedup().work_folder().is_dir());
     let other = dedup()
         .options(ReadOptions::new().key_field("text"))
@@ -955,22 +910,15 @@ fn a_run_all_of_whose_inputs_fail_within_is_an_error_and_leaves_nothing() -> Tes
             "{inputs:?}: {refused:?}"
         );
     }
-    run!("dedup", &input, "--output", &output)
-        .expect(2)
-        .says("a.jsonl.gz");
+    run!("dedup", &input, "--output", &output).refused("a.jsonl.gz");
     // With one that can be read, it is told of and left out. When it is whole, it is read.
-    let good = folder.file("c.jsonl", lines.concat())?;
-    run!(
-        "dedup",
-        &input,
-        &good,
-        "--output",
-        folder.path("good.jsonl")
-    )
-    .expect(2);
+    folder.file("c.jsonl", lines.concat())?;
+    folder
+        .run("dedup a.jsonl.gz c.jsonl --output good.jsonl")?
+        .expect(2);
     assert!(folder.path("good.jsonl").exists());
     fs::write(&input, &whole)?;
-    run!("dedup", &input, "--output", &output).expect(0);
+    done!("dedup", &input, "--output", &output);
     assert!(!gunzip(&output)?.is_empty());
     Ok(())
 }
@@ -980,35 +928,19 @@ fn what_cannot_be_done_is_told() -> TestResult {
     let folder = Folder::new()?;
     let input = folder.file("a.tsv", "a\tone two\n")?;
     let output = folder.path("out.tsv");
-    let piped = run_with_input(
-        simdb().args(["dedup", "-", "-o"]).arg(&output),
-        b"a\tone two\n",
-    )?;
-    piped
-        .expect(2)
-        .says("it can be read only once, but has to be read twice");
-    run!("dedup", folder.path("none"), "-o", &output)
-        .expect(2)
-        .says("no such file");
-    run!("dedup", &input, "-o", &output, "--unit", "sentence")
-        .expect(2)
-        .says("records are taken whole");
-    run!("dedup", &input).expect(2).says("--output");
-    run!("dedup", &input, "-o", folder.path("no/such/folder/out"))
-        .expect(2)
-        .says("cannot be made");
-    let ran: Ran = run!(
+    let piped = run_with_input(&mut program!("dedup - -o", &output), b"a\tone two\n")?;
+    piped.refused("it can be read only once, but has to be read twice");
+    run!("dedup", folder.path("none"), "-o", &output).refused("no such file");
+    run!("dedup", &input, "-o", &output, "--unit sentence").refused("records are taken whole");
+    run!("dedup", &input).refused("--output");
+    run!("dedup", &input, "-o", folder.path("no/such/folder/out")).refused("cannot be made");
+    done!(
         "dedup",
         bundled("pg-docs-html/docs.jsonl.gz"),
         "-o",
         &output
     )
-    .expect(0);
-    assert!(
-        ran.out.starts_with("368 records: 138 kept, 230 removed"),
-        "{}",
-        ran.out
-    );
+    .begins("368 records: 138 kept, 230 removed");
     Ok(())
 }
 
@@ -1022,13 +954,8 @@ fn inputs_of_which_nothing_can_be_judged_survive() -> TestResult {
         folder.file("b.jsonl", "{\"text\":\"a few words\"}\n")?,
     );
     let output = folder.path("clean.jsonl");
-    let totals = run!("dedup", &first, &second, "-o", &output, "--json")
-        .expect(0)
-        .last()?;
-    assert_eq!(
-        (totals["records"].as_u64(), totals["rejected"].as_u64()),
-        (Some(3), Some(2))
-    );
+    done!("dedup", &first, &second, "-o", &output, "--json")
+        .counts(["records", "rejected"], [3, 2]);
     assert_eq!(
         fs::read_to_string(&output)?,
         format!("{bad}{{\"text\":\"a few words\"}}\n")
@@ -1039,20 +966,18 @@ fn inputs_of_which_nothing_can_be_judged_survive() -> TestResult {
         folder.file(name, text)?;
     }
     let nothing = folder.path("nothing.jsonl");
-    run!("dedup", &first, "-o", &nothing)
-        .expect(2)
-        .says("no record could be judged");
+    run!("dedup", &first, "-o", &nothing).refused("no record could be judged");
     assert_eq!(fs::read_to_string(&nothing)?, bad);
     let database = folder.path("known.simdb");
     for again in [None, Some("--again")] {
         let output = folder.path(if again.is_some() { "again" } else { "once" });
-        let mut command = simdb();
-        command
-            .arg("dedup")
-            .arg(folder.path("in"))
-            .arg("-o")
-            .arg(&output)
-            .args(["--max-record", "20k"]);
+        let mut command = program!(
+            "dedup",
+            folder.path("in"),
+            "-o",
+            &output,
+            "--max-record 20k"
+        );
         assert!(
             command
                 .arg("--database")
@@ -1066,15 +991,14 @@ fn inputs_of_which_nothing_can_be_judged_survive() -> TestResult {
     // What was not judged was not cleaned either, so the right command reads it.
     fs::remove_file(folder.path("in/b.txt"))?;
     let output = folder.path("mended");
-    run!(
+    done!(
         "dedup",
         folder.path("in"),
         "-o",
         &output,
         "--database",
         &database
-    )
-    .expect(0);
+    );
     assert!(fs::read_to_string(output.join("a.txt"))? == long);
     Ok(())
 }
@@ -1133,11 +1057,9 @@ fn a_database_is_no_result_and_in_none() -> TestResult {
         trials.push((vec!["-o".into(), taken.clone()], by_link, same));
     }
     for (results, database, reason) in &trials {
-        let mut command = simdb();
-        command.arg("dedup").arg(&input).args(results);
-        command.arg("--database").arg(database);
+        let mut command = program!("dedup", &input, ..results, "--database", database);
         let ran = Ran::from(command.stdin(Stdio::null()).output()?);
-        ran.expect(2).says(reason);
+        ran.refused(reason);
         for made in [&taken, &output, database, &folder.path("taken.dedup")] {
             assert!(!made.exists(), "{results:?} {database:?}: {made:?}");
         }
@@ -1145,11 +1067,11 @@ fn a_database_is_no_result_and_in_none() -> TestResult {
     // Nobody is told to delete a database that is there.
     drop(folder.database("taken")?);
     let ran = run!("dedup", &input, "-o", &taken, "--database", &taken);
-    ran.expect(2).says(same);
+    ran.refused(same);
     assert!(taken.exists());
     let at_work = folder.path("out.dedup");
     let ran = run!("dedup", &input, "-o", &output, "--removed", &at_work);
-    ran.expect(2).says("the folder for the work has this name");
+    ran.refused("the folder for the work has this name");
     Ok(())
 }
 
@@ -1158,8 +1080,7 @@ fn a_cleaning_of_no_inputs_is_refused() -> TestResult {
     let folder = Folder::new()?;
     let output = folder.path("out");
     let nothing: [&Path; 0] = [];
-    let refused = Dedup::new(nothing, &output).run(|_event| {});
-    assert!(matches!(refused, Err(Error::Input { .. })), "{refused:?}");
+    assert_error!(Dedup::new(nothing, &output).run(|_event| {}) => Error::Input { .. });
     assert!(!output.exists());
     Ok(())
 }
@@ -1174,43 +1095,18 @@ fn results_have_to_be_where_they_are_no_inputs_and_can_be_written() -> TestResul
     }
     let (input, output) = (folder.path("in"), folder.path("out"));
     for inside in ["in/clean", "in/deep/clean", "in/deep/../clean"] {
-        run!("dedup", &input, "-o", folder.path(inside))
-            .expect(2)
-            .says("which is an input");
+        run!("dedup", &input, "-o", folder.path(inside)).refused("which is an input");
     }
-    run!(
-        "dedup",
-        &input,
-        "-o",
-        &output,
-        "--removed",
-        folder.path("in/r")
-    )
-    .expect(2)
-    .says("which is an input");
-    run!(
-        "dedup",
-        &input,
-        "-o",
-        &output,
-        "--removed",
-        folder.path("no/r")
-    )
-    .expect(2)
-    .says("no/r");
+    folder
+        .run("dedup in -o out --removed in/r")?
+        .refused("which is an input");
+    folder
+        .run("dedup in -o out --removed no/r")?
+        .refused("no/r");
     let same = folder.path("r");
-    run!(
-        "dedup",
-        &input,
-        "-o",
-        &output,
-        "--removed",
-        &same,
-        "--report",
-        &same
-    )
-    .expect(2)
-    .says("two results cannot have the same name");
+    folder
+        .run("dedup in -o out --removed r --report r")?
+        .refused("two results cannot have the same name");
     // Each was made, and then it was said that it exists already.
     for result in ["--removed", "--report"] {
         run!(
@@ -1223,31 +1119,16 @@ fn results_have_to_be_where_they_are_no_inputs_and_can_be_written() -> TestResul
             "--rejected",
             &same
         )
-        .expect(2)
-        .says("choose another file for the rejected records");
+        .refused("choose another file for the rejected records");
     }
     // All the work was done, and then the directory could not be replaced.
-    let mut here = simdb();
-    here.current_dir(folder.path("."))
-        .args(["dedup", "in", "-o", "."]);
-    Ran::from(here.output()?)
-        .expect(2)
-        .says("a new name is wanted here");
-    run!("dedup", &input, "-o", folder.path("in/.."))
-        .expect(2)
-        .says("a new name is wanted here");
-    run!(
-        "dedup",
-        &input,
-        "-o",
-        &output,
-        "--sketch",
-        "0",
-        "--min-similarity",
-        "0.8"
-    )
-    .expect(2)
-    .says("no sketches are to be made");
+    folder
+        .run("dedup in -o .")?
+        .refused("a new name is wanted here");
+    run!("dedup", &input, "-o", folder.path("in/..")).refused("a new name is wanted here");
+    folder
+        .run("dedup in -o out --sketch 0 --min-similarity 0.8")?
+        .refused("no sketches are to be made");
     for rejected in ["in/a.txt", "in/rejected"] {
         let refused = run!(
             "dedup",
@@ -1257,37 +1138,28 @@ fn results_have_to_be_where_they_are_no_inputs_and_can_be_written() -> TestResul
             "--rejected",
             folder.path(rejected)
         );
-        refused.expect(2).says("is one of the inputs");
+        refused.refused("is one of the inputs");
     }
-    run!("dedup", &input, "-o", "-")
-        .expect(2)
-        .says("a file is wanted here");
+    run!("dedup", &input, "-o -").refused("a file is wanted here");
     // Once the message had an empty name before it.
-    run!("dedup", &input, "--list", "--unit", "sentence")
-        .expect(2)
-        .says("in: records are taken whole");
+    run!("dedup", &input, "--list --unit sentence").refused("in: records are taken whole");
     // Their names would say that they are packed, and they are not.
     for option in ["--removed", "--rejected"] {
         run!("dedup", &input, "-o", &output, option, folder.path("l.gz"))
-            .expect(2)
-            .says("written as plain text");
+            .refused("written as plain text");
     }
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 1);
+    assert_eq!(folder.count()?, 1);
     assert_eq!(fs::read_dir(&input)?.count(), 4);
     let file = folder.path("in/a.txt");
     let lines = folder.file("l.jsonl", "{}\n")?;
-    run!("dedup", &lines, "-o", folder.path("l.parquet"))
-        .expect(2)
-        .says("give it another name");
+    run!("dedup", &lines, "-o", folder.path("l.parquet")).refused("give it another name");
     #[cfg(unix)]
     {
         fs::create_dir(folder.path("empty"))?;
         std::os::unix::fs::symlink(folder.path("empty"), folder.path("link"))?;
-        run!("dedup", &input, "-o", folder.path("link/"))
-            .expect(2)
-            .says("exists");
+        run!("dedup", &input, "-o", folder.path("link/")).refused("exists");
     }
-    run!("dedup", &input, &file, &file, "-o", &output).expect(0);
+    done!("dedup", &input, &file, &file, "-o", &output);
     Ok(())
 }
 
@@ -1300,18 +1172,14 @@ fn a_folder_of_somebody_else_stays() -> TestResult {
     for state in ["{\"mine\":1}", "{\"version\":7}", "nonsense"] {
         fs::write(theirs.join("state.json"), state)?;
         fs::write(theirs.join("precious"), "work of years")?;
-        run!("dedup", &input, "-o", folder.path("out"))
-            .expect(2)
-            .says("delete the folder");
+        run!("dedup", &input, "-o", folder.path("out")).refused("delete the folder");
         assert_eq!(
             fs::read_to_string(theirs.join("precious"))?,
             "work of years"
         );
     }
     fs::remove_file(theirs.join("state.json"))?;
-    run!("dedup", &input, "-o", folder.path("out"))
-        .expect(2)
-        .says("something else is in the place");
+    run!("dedup", &input, "-o", folder.path("out")).refused("something else is in the place");
     Ok(())
 }
 
@@ -1338,7 +1206,7 @@ fn a_run_that_was_killed_at_its_very_beginning_begins_anew() -> TestResult {
         files
             .iter()
             .try_for_each(|(name, text)| fs::write(work.join(name), text))?;
-        run!("dedup", &input, "-o", &output).expect(0);
+        done!("dedup", &input, "-o", &output);
         assert_eq!(fs::read(&output)?, fs::read(&input)?);
         assert!(!work.exists(), "the folder is left after {files:?}");
         fs::remove_file(&output)?;
@@ -1348,9 +1216,7 @@ fn a_run_that_was_killed_at_its_very_beginning_begins_anew() -> TestResult {
         fs::create_dir(&work)?;
         fs::write(work.join("inputs.stamps"), "the stamps")?;
         fs::write(work.join(name), "precious")?;
-        run!("dedup", &input, "-o", &output)
-            .expect(2)
-            .says("something else is in the place");
+        run!("dedup", &input, "-o", &output).refused("something else is in the place");
         assert_eq!(fs::read_to_string(work.join(name))?, "precious");
         assert!(work.join("inputs.stamps").exists() && !output.exists());
         fs::remove_dir_all(&work)?;
@@ -1394,7 +1260,7 @@ fn a_long_record_of_a_web_archive_is_one_part() -> TestResult {
             folder.file(name, content)?,
             folder.path(&format!("clean.{name}")),
         );
-        run!("dedup", &input, "-o", &output).expect(0);
+        done!("dedup", &input, "-o", &output);
         let bytes = fs::read(&output)?;
         let (mut rest, mut parts) = (&bytes[..], Vec::new());
         while !rest.is_empty() {
@@ -1423,13 +1289,8 @@ fn a_key_for_which_there_is_no_room_is_left_out() -> TestResult {
         .collect();
     let input = folder.file("a.tsv", lines.concat())?;
     let (output, list) = (folder.path("clean.tsv"), folder.path("removed"));
-    let totals = run!("dedup", &input, "-o", &output, "--removed", &list, "--json")
-        .expect(0)
-        .last()?;
-    assert_eq!(
-        (totals["removed"].as_u64(), totals["rejected"].as_u64()),
-        (Some(3), Some(0))
-    );
+    done!("dedup", &input, "-o", &output, "--removed", &list, "--json")
+        .counts(["removed", "rejected"], [3, 0]);
     let listed = fs::read_to_string(&list)?;
     let keys: Vec<bool> = listed
         .lines()
@@ -1453,10 +1314,7 @@ fn who_reads_a_few_groups_only_gets_no_error() -> TestResult {
         })
         .collect();
     let input = folder.file("a.jsonl", lines)?;
-    let mut child = simdb()
-        .arg("dedup")
-        .arg(&input)
-        .arg("--list")
+    let mut child = program!("dedup", &input, "--list")
         .stdout(Stdio::piped())
         .spawn()?;
     let mut first = [0; 10];
@@ -1483,22 +1341,8 @@ fn the_output_is_in_place_before_anything_is_stored_in_a_database() -> TestResul
     let lines: String = (0..11_000).map(|i| text(i, &mut random)).collect();
     let (input, output) = (folder.file("a.tsv", &lines)?, folder.path("clean.tsv"));
     let path = folder.path("known.simdb");
-    let is_storing = Arc::new(AtomicBool::new(false));
-    let stop = is_storing.clone();
     let dedup = Dedup::new([&input], &output).database(&path);
-    let stopped = dedup
-        .clone()
-        .stop_when(move || stop.load(Ordering::Relaxed))
-        .run(|event| {
-            if let DedupEvent::Progress {
-                step: DedupStep::Storing,
-                ..
-            } = event
-            {
-                is_storing.store(true, Ordering::Relaxed);
-            }
-        });
-    assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
+    stop_at(DedupStep::Storing, &dedup);
     assert!(fs::read_to_string(&output)? == lines && dedup.work_folder().is_dir());
     // The run ended well although there was no output any more.
     let moved = folder.path("moved");
@@ -1525,22 +1369,8 @@ fn an_input_that_is_changed_in_its_middle_is_told() -> TestResult {
         .map(|i| format!("{i}\t{}\n", random.text(800)))
         .collect();
     let (input, output) = (folder.file("a.tsv", &lines)?, folder.path("clean.tsv"));
-    let decided = Arc::new(AtomicBool::new(false));
-    let stop = decided.clone();
     let dedup = Dedup::new([&input], &output);
-    let stopped = dedup
-        .clone()
-        .stop_when(move || stop.load(Ordering::Relaxed))
-        .run(|event| {
-            if let DedupEvent::Progress {
-                step: DedupStep::Writing,
-                ..
-            } = event
-            {
-                decided.store(true, Ordering::Relaxed);
-            }
-        });
-    assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
+    stop_at(DedupStep::Writing, &dedup);
     let mut changed = lines.clone().into_bytes();
     let middle = changed.len() / 2;
     changed[middle] ^= 1;
@@ -1564,36 +1394,14 @@ fn a_time_that_nothing_depends_on_keeps_no_record_from_being_cleaned() -> TestRe
     let text = "The harbour council met on Tuesday to decide how the old fish market should be rebuilt after the storm.";
     let times = ["1700000000000", "\"2024-01-31 10:00:00\"", "\"\"", "{}"];
     let line = |time: &str| format!("{{\"time\":{time},\"text\":\"{text}\"}}\n");
-    let input = folder.file("in.jsonl", times.map(line).concat())?;
-    let clean = |output: &str, more: &[&str]| {
-        let mut command = simdb();
-        command
-            .arg("dedup")
-            .arg(&input)
-            .arg("-o")
-            .arg(folder.path(output))
-            .args(more)
-            .arg("--json");
-        run_with_input(&mut command, b"")
-    };
-    let report = folder.path("report.html");
-    let totals = clean("a", &["--report", &report.to_string_lossy()])?
+    folder.file("in.jsonl", times.map(line).concat())?;
+    let clean = |more: &str| folder.run(&format!("dedup in.jsonl --json {more}"));
+    clean("-o a --report report.html")?
         .expect(0)
-        .last()?;
-    assert_eq!(
-        (&totals["kept"], &totals["removed"], &totals["rejected"]),
-        (&1.into(), &3.into(), &0.into())
-    );
+        .counts(["kept", "removed", "rejected"], [1, 3, 0]);
     // Where they count, each is rejected by name.
-    let known = folder.path("d.simdb");
-    for (output, more) in [
-        ("b", ["--survivor", "earliest"]),
-        ("c", ["--database", &known.to_string_lossy()]),
-    ] {
-        clean(output, &more)?
-            .expect(2)
-            .says("milliseconds")
-            .says("field `time`");
+    for more in ["-o b --survivor earliest", "-o c --database d.simdb"] {
+        clean(more)?.refused("milliseconds").says("field `time`");
     }
     Ok(())
 }
@@ -1621,44 +1429,21 @@ fn records_that_cannot_be_judged_are_said_to_be_kept_or_are_dropped() -> TestRes
     .concat();
     let path = folder.file("in.jsonl", &input)?;
     let kept = folder.path("kept.jsonl");
-    let ran = run!("dedup", &path, "-o", &kept).expect(0);
-    assert!(
-        ran.out.starts_with("7 records: 6 kept, 1 removed") && ran.out.contains("3 kept unjudged"),
-        "{}",
-        ran.out
-    );
+    done!("dedup", &path, "-o", &kept)
+        .begins("7 records: 6 kept, 1 removed")
+        .prints("3 kept unjudged");
     let dropped = folder.path("dropped.jsonl");
     let removed = folder.path("removed.jsonl");
-    let ran = run!(
-        "dedup",
-        &path,
-        "-o",
-        &dropped,
-        "--drop-unjudged",
-        "--removed",
-        &removed
-    )
-    .expect(0);
-    let out = &ran.out;
-    assert!(
-        out.starts_with("7 records: 3 kept, 1 removed") && out.contains("3 dropped unjudged"),
-        "{out}"
-    );
+    let ran = folder
+        .run("dedup in.jsonl -o dropped.jsonl --drop-unjudged --removed removed.jsonl")?
+        .expect(0);
+    ran.begins("7 records: 3 kept, 1 removed")
+        .prints("3 dropped unjudged");
     assert_eq!(
         fs::read_to_string(&dropped)?,
         [good(1), good(2), good(4)].concat()
     );
     assert_eq!(fs::read_to_string(&removed)?.lines().count(), 1);
-    let json = run!(
-        "dedup",
-        &path,
-        "-o",
-        folder.path("j.jsonl"),
-        "--drop-unjudged",
-        "--json"
-    )
-    .expect(0)
-    .last()?;
     let names = [
         "records",
         "kept",
@@ -1666,27 +1451,19 @@ fn records_that_cannot_be_judged_are_said_to_be_kept_or_are_dropped() -> TestRes
         "kept_unjudged",
         "dropped_unjudged",
     ];
-    let counts = names.map(|name| json[name].as_u64());
-    assert_eq!(counts, [7, 3, 3, 0, 3].map(Some), "{json}");
+    let ran = folder
+        .run("dedup in.jsonl -o j.jsonl --drop-unjudged --json")?
+        .expect(0);
+    ran.counts(names, [7, 3, 3, 0, 3]);
     // What was rejected in an input that is left out is not counted either.
     let (more, _) = odd_lines(500, &mut Random::new(4))?;
     let whole = gzip([bad.concat(), more.concat()].concat().as_bytes())?;
-    let cut = folder.file("cut.jsonl.gz", &whole[..whole.len() / 2])?;
-    let beside = folder.path("beside.jsonl");
-    let json = run!(
-        "dedup",
-        &path,
-        &cut,
-        "-o",
-        &beside,
-        "--drop-unjudged",
-        "--json"
-    )
-    .expect(2)
-    .last()?;
-    let counts = names.map(|name| json[name].as_u64());
-    assert_eq!(counts, [7, 3, 3, 0, 3].map(Some), "{json}");
-    assert_eq!(json["failed_inputs"], 1, "{json}");
+    folder.file("cut.jsonl.gz", &whole[..whole.len() / 2])?;
+    let ran = folder
+        .run("dedup in.jsonl cut.jsonl.gz -o beside.jsonl --drop-unjudged --json")?
+        .expect(2);
+    ran.counts(names, [7, 3, 3, 0, 3]);
+    ran.counts(["failed_inputs"], [1]);
     // If nothing else is there, nothing is left, and the exit code tells.
     let none = folder.path("none.jsonl");
     let ran = run!(
@@ -1717,17 +1494,13 @@ fn removed_files_whose_names_are_not_utf8_are_told_apart() -> TestResult {
         fs::write(inputs.join(OsStr::from_bytes(name)), text)?;
     }
     let (removed, report) = (folder.path("removed.jsonl"), folder.path("report.html"));
-    run!(
-        "dedup",
-        &inputs,
-        "-o",
-        folder.path("out"),
-        "--removed",
-        &removed,
-        "--report",
-        &report
-    )
-    .expect(0);
+    let results = [
+        "--removed".as_ref(),
+        removed.as_os_str(),
+        "--report".as_ref(),
+        report.as_os_str(),
+    ];
+    done!("dedup", &inputs, "-o", folder.path("out"), ..results);
     let mut names = Vec::new();
     for line in fs::read_to_string(&removed)?.lines() {
         let object: Value = serde_json::from_str(line)?;
@@ -1762,7 +1535,7 @@ fn of_survivors_with_one_key_each_is_stored() -> TestResult {
     let input = folder.file("in.jsonl", lines.join("\n"))?;
     let database = folder.path("known.simdb");
     let output = folder.path("out.jsonl");
-    run!("dedup", &input, "-o", &output, "--database", &database).expect(0);
+    done!("dedup", &input, "-o", &output, "--database", &database);
     assert_eq!(fs::read_to_string(&output)?.lines().count(), 3);
     let known = Database::open(&database, &OpenOptions::new().read_only(true))?;
     assert_eq!(known.snapshot()?.stats()?.documents, 3);
@@ -1781,9 +1554,8 @@ fn a_result_within_another_is_refused_before_any_work() -> TestResult {
     fs::create_dir(&output)?;
     for option in ["--removed", "--report"] {
         let within = output.join("a.txt");
-        let ran = run!("dedup", folder.path("in"), "-o", &output, option, &within).expect(2);
-        assert!(ran.err.contains("would be in"), "{}", ran.err);
-        assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "{option}");
+        run!("dedup", folder.path("in"), "-o", &output, option, &within).refused("would be in");
+        assert_eq!(folder.count()?, 2, "{option}");
         assert_eq!(fs::read_dir(&output)?.count(), 0, "{option}");
     }
     Ok(())
@@ -1796,7 +1568,7 @@ fn an_empty_key_of_a_table_is_none() -> TestResult {
     let text = "one two three four five six seven eight nine ten";
     let input = folder.file("in.tsv", format!("\t{text}\na\t{text}\n"))?;
     let output = folder.path("out.tsv");
-    run!("dedup", &input, "-o", &output, "--survivor", "shortest-key").expect(0);
+    done!("dedup", &input, "-o", &output, "--survivor shortest-key");
     assert_eq!(fs::read_to_string(&output)?, format!("a\t{text}\n"));
     Ok(())
 }
@@ -1812,15 +1584,14 @@ fn a_folder_of_which_nothing_survives_is_an_empty_folder() -> TestResult {
             "one two three four five six seven eight nine ten",
         )?;
         let output = folder.path(&format!("{name}.out"));
-        run!(
+        done!(
             "dedup",
             folder.path(name),
             "-o",
             &output,
             "--database",
             &database
-        )
-        .expect(0);
+        );
         let files = fs::read_dir(&output)?.count();
         assert_eq!(files, usize::from(name == "first"), "{name}");
     }
@@ -1841,11 +1612,10 @@ fn a_run_that_has_hardly_begun_is_at_work_too() -> TestResult {
     fs::create_dir(&work)?;
     let lock = fs::File::open(&work)?;
     lock.try_lock()?;
-    let ran = run!("dedup", &input, "-o", &output).expect(2);
-    assert!(ran.err.contains("another run is at work"), "{}", ran.err);
+    run!("dedup", &input, "-o", &output).refused("another run is at work");
     assert!(work.exists() && !output.exists());
     drop(lock);
-    run!("dedup", &input, "-o", &output).expect(0);
+    done!("dedup", &input, "-o", &output);
     Ok(())
 }
 
@@ -1857,28 +1627,15 @@ fn inputs_that_would_get_one_place_are_refused_before_the_work() -> TestResult {
         fs::create_dir_all(folder.path(below).parent().ok_or("no folder")?)?;
         fs::write(folder.path(below), "a\tsome words\n")?;
     }
-    let [data, file, third] = ["data", "other/data", "third"].map(|name| folder.path(name));
-    for inputs in [[&data, &file], [&file, &data]] {
-        run!(
-            "dedup",
-            inputs[0],
-            inputs[1],
-            "--output",
-            folder.path("out")
-        )
-        .expect(2)
-        .says("two inputs have this name");
+    for inputs in ["data other/data", "other/data data"] {
+        folder
+            .run(&format!("dedup {inputs} --output out"))?
+            .refused("two inputs have this name");
         assert!(!folder.path("out.dedup").exists());
     }
-    run!(
-        "dedup",
-        &data,
-        &third,
-        folder.path("other/x"),
-        "--output",
-        folder.path("out")
-    )
-    .expect(0);
+    folder
+        .run("dedup data third other/x --output out")?
+        .expect(0);
     Ok(())
 }
 
@@ -1887,8 +1644,8 @@ fn inputs_that_would_get_one_place_are_refused_before_the_work() -> TestResult {
 fn the_message_on_a_record_is_short() -> TestResult {
     let folder = Folder::new()?;
     let record = format!("{{\"{}\": 1}}\n", "words of a text ".repeat(10_000));
-    let input = folder.file("in.jsonl", record)?;
-    let ran = run!("dedup", input, "--output", folder.path("out.jsonl")).expect(2);
+    folder.file("in.jsonl", record)?;
+    let ran = folder.run("dedup in.jsonl --output out.jsonl")?.expect(2);
     assert!(ran.err.len() < 2_000, "{}", ran.err.len());
     Ok(())
 }

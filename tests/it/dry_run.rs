@@ -3,7 +3,7 @@
 use simdb::{Database, Expiry, OpenOptions};
 use std::ops::ControlFlow;
 
-use crate::support::{Folder, TestResult, document, insert_all, run};
+use crate::support::{Folder, TestResult, document, done, every, insert_all, run};
 
 fn filled(folder: &Folder) -> simdb::Result<()> {
     let of = |number: u64| {
@@ -25,42 +25,20 @@ fn an_expiry_tells_what_it_would_delete_and_changes_nothing() -> TestResult {
     filled(&folder)?;
     let path = folder.path("d.simdb");
     let before = std::fs::read(&path)?;
-    let text = run!(
-        "expire",
-        &path,
-        "--before",
-        "10",
-        "--scope",
-        "even",
-        "--dry-run"
-    )
-    .expect(0);
+    let text = done!("expire", &path, "--before 10 --scope even --dry-run");
     assert_eq!(text.out, "would remove 5 documents; nothing was changed\n");
-    let mut json = run!(
-        "expire",
-        &path,
-        "--before",
-        "10",
-        "--scope",
-        "even",
-        "--dry-run",
-        "--json"
-    )
-    .expect(0)
-    .json()?;
+    let mut json = done!("expire", &path, "--before 10 --scope even --dry-run --json").json()?;
     assert_eq!(json.pop().unwrap_or_default()["would_remove"], 5);
     let keys: Vec<_> = json.iter().filter_map(|it| it["key"].as_str()).collect();
     assert_eq!(keys, ["k0", "k2", "k4", "k6", "k8"]);
-    let scope = run!("delete", &path, "--scope", "odd", "--dry-run").expect(0);
+    let scope = done!("delete", &path, "--scope odd --dry-run");
     assert_eq!(
         scope.out,
         "would remove 50 documents; nothing was changed\n"
     );
     assert_eq!(std::fs::read(&path)?, before);
     assert_eq!(
-        run!("expire", &path, "--before", "10", "--scope", "even")
-            .expect(0)
-            .out,
+        done!("expire", &path, "--before 10 --scope even").out,
         "removed 5 documents\n"
     );
     Ok(())
@@ -71,15 +49,15 @@ fn keys_that_would_be_deleted_are_told_and_stay() -> TestResult {
     let folder = Folder::new()?;
     filled(&folder)?;
     let path = folder.path("d.simdb");
-    let ran = run!("delete", &path, "k1", "nobody", "k2", "--dry-run")
+    let ran = run!("delete", &path, "k1 nobody k2 --dry-run")
         .expect(1)
         .says("nobody: no such key");
     assert_eq!(ran.out, "would delete k1\nwould delete k2\n");
-    run!("get", &path, "k1").expect(0);
+    done!("get", &path, "k1");
     // A key that comes again is told as the deletion tells it.
-    let told = run!("delete", &path, "k1", "k1", "--dry-run").expect(1);
+    let told = run!("delete", &path, "k1 k1 --dry-run").expect(1);
     assert_eq!(told.out, "would delete k1\n");
-    let deleted = run!("delete", &path, "k1", "k1").expect(1);
+    let deleted = run!("delete", &path, "k1 k1").expect(1);
     assert_eq!(
         (deleted.out.as_str(), deleted.err),
         ("deleted k1\n", told.err)
@@ -111,11 +89,7 @@ fn what_would_expire_is_what_expires() -> TestResult {
             ControlFlow::Continue(())
         })?;
         assert_eq!(count, told.len() as u64);
-        assert_eq!(
-            database.expire(&expiry, |_| ControlFlow::Continue(()))?,
-            count,
-            "{expiry:?}"
-        );
+        assert_eq!(database.expire(&expiry, every)?, count, "{expiry:?}");
         for key in told {
             assert!(database.snapshot()?.get(&key)?.is_none());
         }

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use simdb::{Database, OpenOptions};
 
 use crate::support::{
-    Folder, LIMIT, TestResult, bench, document, in_one_of_five_tries, insert_all, run,
-    run_with_input, simdb, spread, wait_until, wait_until_it_ends_in_order, within,
+    Folder, LIMIT, Piped as _, TestResult, assert_has, bench, document, documents_of, done,
+    in_one_of_five_tries, insert_all, keyed, numbered, program, run, run_with_input, simdb, spread,
+    wait_until, wait_until_it_ends_in_order, within,
 };
 
 fn signal(child: &Child, name: &str) -> std::io::Result<()> {
@@ -54,17 +55,9 @@ fn is_filled(folder: &Path) -> bool {
 fn a_load_that_waits_for_its_input_ends_and_leaves_no_file() -> TestResult {
     let folder = Folder::new()?;
     insert_all(&folder.database("d.simdb")?, [document("a", 0)])?;
-    let dump = run!("dump", folder.path("d.simdb")).expect(0).out;
+    let dump = done!("dump", folder.path("d.simdb")).out;
     for (name, number) in [("INT", 2), ("TERM", 15)] {
-        let mut load = simdb();
-        load.arg("load")
-            .arg(folder.path("e.simdb"))
-            .current_dir(folder.path(""));
-        let mut child = load
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
+        let mut child = folder.command("load e.simdb").piped()?;
         let mut stdin = child.stdin.take().ok_or("no standard input")?;
         stdin.write_all(dump.as_bytes())?;
         wait_until_it_ends_in_order(&child);
@@ -77,19 +70,20 @@ fn a_load_that_waits_for_its_input_ends_and_leaves_no_file() -> TestResult {
     Ok(())
 }
 
+/// A bench that fills a database in a folder.
+fn filling(folder: &Folder) -> std::io::Result<Child> {
+    let mut bench = bench();
+    bench.args("--documents 50M --phases insert --directory".split(' '));
+    let child = bench.arg(folder.path("")).piped()?;
+    wait_until("the folder", || is_filled(&folder.path("")));
+    wait_until_it_ends_in_order(&child);
+    Ok(child)
+}
+
 #[test]
 fn a_bench_removes_its_folder_when_it_is_ended() -> TestResult {
     let folder = Folder::new()?;
-    let mut bench = bench();
-    bench
-        .args(["--documents", "50M", "--phases", "insert", "--directory"])
-        .arg(folder.path(""));
-    let child = bench
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    wait_until("the folder", || is_filled(&folder.path("")));
-    wait_until_it_ends_in_order(&child);
+    let child = filling(&folder)?;
     signal(&child, "INT")?;
     assert_ended(&ended(child)?, 2, "nothing is left behind");
     assert_eq!(names(&folder)?, Vec::<String>::new());
@@ -106,15 +100,7 @@ fn an_expiry_says_how_much_it_has_removed() -> TestResult {
         (0..400_000u64).map(|number| document(number.to_le_bytes(), spread(number))),
     )?;
     drop(database);
-    let mut expire = simdb();
-    expire
-        .arg("expire")
-        .arg(folder.path("d.simdb"))
-        .args(["--before", "1"]);
-    let child = expire
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let child = folder.command("expire d.simdb --before 1").piped()?;
     std::thread::sleep(Duration::from_millis(150));
     signal(&child, "INT")?;
     let output = ended(child)?;
@@ -123,29 +109,17 @@ fn an_expiry_says_how_much_it_has_removed() -> TestResult {
     if output.status.signal().is_some() && removed > 0 {
         assert_ended(&output, 2, "the same command removes the others");
     }
-    let stored = run!("stats", folder.path("d.simdb"), "--json")
-        .expect(0)
-        .object()?["documents"]
-        .as_u64();
+    let stored = done!("stats", folder.path("d.simdb"), "--json").object()?["documents"].as_u64();
     assert_eq!(stored, Some(400_000 - removed));
-    run!("expire", folder.path("d.simdb"), "--before", "1").expect(0);
-    run!("check", folder.path("d.simdb")).expect(0);
+    done!("expire", folder.path("d.simdb"), "--before 1");
+    done!("check", folder.path("d.simdb"));
     Ok(())
 }
 
 #[test]
 fn a_second_signal_ends_the_program_at_once() -> TestResult {
     let folder = Folder::new()?;
-    let mut bench = bench();
-    bench
-        .args(["--documents", "50M", "--phases", "insert", "--directory"])
-        .arg(folder.path(""));
-    let mut child = bench
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    wait_until("the folder", || is_filled(&folder.path("")));
-    wait_until_it_ends_in_order(&child);
+    let mut child = filling(&folder)?;
     signal(&child, "TERM")?;
     signal(&child, "TERM")?;
     let mut first = String::new();
@@ -158,13 +132,7 @@ fn a_second_signal_ends_the_program_at_once() -> TestResult {
 fn what_only_reads_ends_at_once() -> TestResult {
     let folder = Folder::new()?;
     insert_all(&folder.database("d.simdb")?, [document("a", 0)])?;
-    let mut query = simdb();
-    query.arg("query").arg(folder.path("d.simdb")).args([
-        "--input",
-        "-",
-        "--input-format",
-        "fingerprints",
-    ]);
+    let mut query = folder.command("query d.simdb --input - --input-format fingerprints");
     let mut child = query.stdin(Stdio::piped()).spawn()?;
     let stdin = child.stdin.take();
     std::thread::sleep(Duration::from_millis(200));
@@ -190,19 +158,13 @@ fn an_ingestion_that_is_ended_stores_what_it_has_read() -> TestResult {
         ])
         .arg(&path)
         .arg("-");
-    let mut child = child
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut child = child.piped()?;
     let mut input = child.stdin.take().ok_or("standard input is a pipe")?;
     let content = "a\t0000000000000001\nb\t00000000ffffffff\n";
     input.write_all(content.as_bytes())?;
     // What has arrived is stored when the input pauses.
-    let is_stored = || {
-        run_with_input(simdb().arg("get").arg(&path).arg("b"), b"")
-            .is_ok_and(|it| it.code == Some(0))
-    };
+    let is_stored =
+        || run_with_input(&mut program!("get", &path, "b"), b"").is_ok_and(|it| it.code == Some(0));
     wait_until("what was written", || path.exists() && is_stored());
     signal(&child, "INT")?;
     let output = ended(child)?;
@@ -213,32 +175,16 @@ fn an_ingestion_that_is_ended_stores_what_it_has_read() -> TestResult {
     );
     drop(input);
     let again = format!("{content}c\tffffffff00000000\n");
-    let mut command = simdb();
-    command
-        .args([
-            "ingest",
-            "--input-format",
-            "fingerprints",
-            "--source",
-            "crawl",
-            "--json",
-        ])
-        .arg(&path)
-        .arg("-");
+    let mut command = program!(
+        "ingest --input-format fingerprints --source crawl --json",
+        &path,
+        "-"
+    );
     let totals = run_with_input(&mut command, again.as_bytes())?
         .expect(0)
         .last()?;
-    assert_eq!(
-        (&totals["documents"], &totals["in_all"]["documents"]),
-        (&1.into(), &3.into())
-    );
-    assert_eq!(
-        Database::open(&path, &OpenOptions::new())?
-            .snapshot()?
-            .stats()?
-            .documents,
-        3
-    );
+    assert_has!(totals, {"documents": 1, "in_all": {"documents": 3}});
+    assert_eq!(documents_of(&path)?, 3);
     Ok(())
 }
 
@@ -325,13 +271,8 @@ fn of_a_steady_stream_all_but_the_last_second_is_stored_and_printed_before_a_kil
     for (record, ahead, extra) in streams {
         let folder = Folder::new()?;
         let (path, printed) = (folder.path("d.simdb"), folder.path("printed"));
-        let mut ingest = simdb();
+        let mut ingest = program!("ingest --print --limit 1", ..extra, &path, "-");
         ingest
-            .args(["ingest", "--print", "--limit", "1"])
-            .args(extra);
-        ingest
-            .arg(&path)
-            .arg("-")
             .stdout(std::fs::File::create(&printed)?)
             .stderr(Stdio::null());
         let mut child = ingest.stdin(Stdio::piped()).spawn()?;
@@ -341,10 +282,7 @@ fn of_a_steady_stream_all_but_the_last_second_is_stored_and_printed_before_a_kil
         child.wait()?;
         let least = seen.steps.iter().min().ok_or("nothing was printed")?;
         assert!(seen.steps.len() == 3 && *least <= 13, "{:?}", seen.steps);
-        let stored = Database::open(&path, &OpenOptions::new())?
-            .snapshot()?
-            .stats()?
-            .documents;
+        let stored = documents_of(&path)?;
         // What is printed last may not be committed yet.
         let committed = seen.lines - seen.steps[2];
         assert!(stored >= committed, "{:?}, {stored} stored", seen.steps);
@@ -356,27 +294,18 @@ fn of_a_steady_stream_all_but_the_last_second_is_stored_and_printed_before_a_kil
 #[test]
 fn each_line_of_a_stream_is_answered_when_it_has_come() -> TestResult {
     let folder = Folder::new()?;
-    let path = folder.path("d.simdb");
     insert_all(&folder.database("d.simdb")?, [document("a", 0xff)])?;
-    let commands: [(&[&str], &str); 2] = [
+    for (command, content) in [
         (
-            &["query", "--input", "-", "--input-format", "fingerprints"],
+            "query d.simdb --input - --input-format fingerprints",
             "00000000000000ff",
         ),
         (
-            &["fingerprint", "-"],
+            "fingerprint -",
             "one two three four five six seven eight nine ten eleven twelve thirteen",
         ),
-    ];
-    for (command, content) in commands {
-        let mut ask = simdb();
-        ask.args(command)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        if command[0] == "query" {
-            ask.arg(&path);
-        }
-        let mut child = ask.spawn()?;
+    ] {
+        let mut child = folder.command(command).piped()?;
         let mut pipe = child.stdin.take().ok_or("standard input is a pipe")?;
         let mut answers =
             BufReader::new(child.stdout.take().ok_or("standard output is a pipe")?).lines();
@@ -404,8 +333,7 @@ fn of_many_rejected_records_a_few_are_told_and_all_are_written_where_they_are_wa
     )?;
     let (path, rejected) = (folder.path("d.simdb"), folder.path("rejected.txt"));
     let ran = run!("ingest", &path, bad, "--rejected", &rejected)
-        .expect(2)
-        .says("none of the records could be stored");
+        .refused("none of the records could be stored");
     assert!(ran.err.lines().count() < 15, "{}", ran.err);
     assert_eq!(
         std::fs::read_to_string(rejected)?.lines().count(),
@@ -416,11 +344,8 @@ fn of_many_rejected_records_a_few_are_told_and_all_are_written_where_they_are_wa
 }
 
 /// A database whose documents are all near to each other at distance 64.
-fn database_with_many_pairs(folder: &Folder) -> Result<PathBuf, Box<dyn std::error::Error>> {
-    insert_all(
-        &folder.database("d.simdb")?,
-        (0..3_000).map(|i| document(i.to_string(), i)),
-    )?;
+fn database_with_many_pairs(folder: &Folder) -> TestResult<PathBuf> {
+    insert_all(&folder.database("d.simdb")?, keyed(0..3_000, |i| i))?;
     Ok(folder.path("d.simdb"))
 }
 
@@ -430,13 +355,7 @@ fn who_reads_a_few_lines_only_is_told_no_totals() -> TestResult {
     let folder = Folder::new()?;
     let path = database_with_many_pairs(&folder)?;
     for command in [&["pairs"][..], &["delete", "--duplicates", "--dry-run"]] {
-        let mut child = simdb()
-            .args(command)
-            .arg(&path)
-            .args(["--max-distance", "64"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
+        let mut child = program!(..command, &path, "--max-distance 64").piped()?;
         let mut first = [0; 10];
         let mut read = child.stdout.take().ok_or("no output")?;
         read.read_exact(&mut first)?;
@@ -452,12 +371,8 @@ fn who_reads_a_few_lines_only_is_told_no_totals() -> TestResult {
 fn a_search_for_pairs_tells_from_where_it_goes_on() -> TestResult {
     let folder = Folder::new()?;
     let path = database_with_many_pairs(&folder)?;
-    let mut pairs = simdb();
-    pairs.arg("pairs").arg(&path).args(["--max-distance", "64"]);
-    let mut child = pairs
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut pairs = program!("pairs", &path, "--max-distance 64");
+    let mut child = pairs.piped()?;
     let mut lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
     let mut found = std::collections::BTreeSet::new();
     found.extend(lines.next().transpose()?);
@@ -472,9 +387,7 @@ fn a_search_for_pairs_tells_from_where_it_goes_on() -> TestResult {
         .and_then(|it| it.strip_prefix("--from "))
         .ok_or("no position")?;
     assert!(found.len() < 3_000 * 2_999 / 2);
-    let left = run!("pairs", &path, "--max-distance", "64", "--from", from)
-        .expect(0)
-        .out;
+    let left = done!("pairs", &path, "--max-distance 64 --from", from).out;
     found.extend(left.lines().map(str::to_owned));
     assert_eq!(found.len(), 3_000 * 2_999 / 2);
     Ok(())
@@ -482,10 +395,7 @@ fn a_search_for_pairs_tells_from_where_it_goes_on() -> TestResult {
 
 /// Fills a database with documents that an expiry would remove.
 fn fill(database: &Database) -> simdb::Result<()> {
-    insert_all(
-        database,
-        (0..200_000).map(|i| document(i.to_string(), spread(i)).with_seen(1)),
-    )
+    insert_all(database, (0..200_000).map(|i| numbered(i).with_seen(1)))
 }
 
 /// Of a database that another process has open, everything was done to its end, whatever the user wanted.
@@ -503,15 +413,11 @@ fn a_command_that_another_process_answers_ends_too() -> TestResult {
             if held.snapshot()?.stats()?.documents == 0 {
                 fill(&held)?;
             }
-            let mut asking = simdb();
-            asking.arg(command[0]).arg(&path).args(&command[1..]);
+            let mut asking = program!(command[0], &path, ..&command[1..]);
             if command[0] == "backup" {
                 asking.arg(&backup);
             }
-            let child = asking
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()?;
+            let child = asking.piped()?;
             std::thread::sleep(Duration::from_millis(60) / (1 + number));
             signal(&child, "INT")?;
             let output = ended(child)?;

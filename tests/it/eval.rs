@@ -1,10 +1,8 @@
 //! `simdb eval`: measures methods on labelled documents.
 
-use std::path::Path;
-
 use simdb::Scheme;
 
-use crate::support::{Folder, Ran, TestResult, bundled, real_data, run, simdb};
+use crate::support::{Folder, Ran, TestResult, assert_has, bundled, done, real_data, run};
 #[cfg(unix)]
 use crate::support::{LIMIT, within};
 
@@ -35,11 +33,9 @@ fn documents(folder: &Folder) -> std::io::Result<std::path::PathBuf> {
 #[test]
 fn bands_and_unrelated_pairs_are_those_worked_out_by_hand() -> TestResult {
     let folder = Folder::new()?;
-    let ran = run!("eval", documents(&folder)?, "--method", "exact", "--json").expect(0);
+    let ran = done!("eval", documents(&folder)?, "--method exact --json");
     let lines = ran.json()?;
-    assert_eq!(lines[0]["documents"], 5);
-    assert_eq!(lines[0]["unrelated_pairs"], 6);
-    assert_eq!(lines[0]["band_pairs"], serde_json::json!([3, 0, 0, 0]));
+    assert_has!(lines[0], {"documents": 5, "unrelated_pairs": 6, "band_pairs": [3, 0, 0, 0]});
     let recall = |threshold: f64| {
         let point = lines[1..].iter().find(|it| it["threshold"] == threshold);
         point.and_then(|it| it["band_recall"][0].as_f64())
@@ -59,14 +55,11 @@ fn bands_and_unrelated_pairs_are_those_worked_out_by_hand() -> TestResult {
 fn methods_with_sketches_tell_the_error_of_their_estimates() -> TestResult {
     let folder = Folder::new()?;
     let documents = documents(&folder)?;
-    let lines = run!(
+    let lines = done!(
         "eval",
         &documents,
-        "--method",
-        "minwise-1+sketch32,minwise-1",
-        "--json"
+        "--method minwise-1+sketch32,minwise-1 --json"
     )
-    .expect(0)
     .json()?;
     let (with, without): (Vec<_>, Vec<_>) = lines[1..]
         .iter()
@@ -89,13 +82,8 @@ fn methods_with_sketches_tell_the_error_of_their_estimates() -> TestResult {
             .is_some_and(|((it, x), y)| it <= x.max(y) + 1e-9),
         "{rmse:?}"
     );
-    let text = run!("eval", &documents, "--method", "minwise-1+sketch32").expect(0);
-    assert!(
-        text.out
-            .contains("is the RMSE of the estimated similarity over 3 pairs"),
-        "{}",
-        text.out
-    );
+    done!("eval", &documents, "--method minwise-1+sketch32")
+        .prints("is the RMSE of the estimated similarity over 3 pairs");
     Ok(())
 }
 
@@ -108,16 +96,14 @@ fn verdicts_of_people_give_precision_and_recall() -> TestResult {
         "labels.tsv",
         "a\tb\tsame\na\tc\tdifferent\nd\te\t1\nc\td\t0\nx\ta\tsame\n",
     )?;
-    let ran = run!(
-        "eval", &documents, "--pairs", &labels, "--method", "exact", "--json"
+    let ran = done!(
+        "eval",
+        &documents,
+        "--pairs",
+        &labels,
+        "--method exact --json"
     )
-    .expect(0);
-    assert!(
-        ran.err
-            .contains("left out: 1 pair with a document that is not there"),
-        "{}",
-        ran.err
-    );
+    .says("left out: 1 pair with a document that is not there");
     let lines = ran.json()?;
     let point = lines
         .iter()
@@ -128,23 +114,14 @@ fn verdicts_of_people_give_precision_and_recall() -> TestResult {
         [0.5, 0.5, 0.5]
     );
     // Without a header, a label that judges nothing is an error.
-    let ran = run!(
+    run!(
         "eval",
         &documents,
         "--pairs",
         &labels,
-        "--method",
-        "exact",
-        "--same",
-        "same",
-        "--different",
-        "x"
-    );
-    assert!(
-        ran.err.contains("line 2: the label \"different\""),
-        "{}",
-        ran.err
-    );
+        "--method exact --same same --different x"
+    )
+    .says("line 2: the label \"different\"");
     Ok(())
 }
 
@@ -153,7 +130,7 @@ fn all_methods_run_and_are_drawn() -> TestResult {
     let folder = Folder::new()?;
     let plot = folder.path("plot.svg");
     let pages = bundled("pg-docs-html/docs.jsonl.gz");
-    let ran = run!("eval", pages, "--method", "all", "--plot", &plot).expect(0);
+    let ran = done!("eval", pages, "--method all --plot", &plot);
     let picture = std::fs::read_to_string(plot)?;
     assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
     let schemes = Scheme::ALL
@@ -185,15 +162,14 @@ fn recall_and_false_matches_are_drawn_over_the_distance() -> TestResult {
     let documents = documents(&folder)?;
     let labels = folder.file("labels.tsv", "a\tb\tsame\na\tc\tsame\nd\te\tdifferent\n")?;
     let picture = folder.path("choice.svg");
-    let ran = run!(
+    let ran = done!(
         "eval",
         &documents,
         "--pairs",
         &labels,
         "--plot-distance",
         &picture
-    )
-    .expect(0);
+    );
     let drawn = std::fs::read_to_string(&picture)?;
     assert!(drawn.starts_with("<svg") && drawn.trim_end().ends_with("</svg>"));
     for told in [
@@ -211,7 +187,7 @@ fn recall_and_false_matches_are_drawn_over_the_distance() -> TestResult {
         );
     }
     // Without labels, bands take the place of the verdicts.
-    run!("eval", &documents, "--plot-distance", &picture, "--replace").expect(0);
+    done!("eval", &documents, "--plot-distance", &picture, "--replace");
     let drawn = std::fs::read_to_string(&picture)?;
     assert!(drawn.contains("Jaccard") && drawn.contains("in a million unrelated pairs"));
 
@@ -220,11 +196,8 @@ fn recall_and_false_matches_are_drawn_over_the_distance() -> TestResult {
         &documents,
         "--pairs",
         &labels,
-        "--method",
-        "minwise-1,minwise-1+sketch@0.9,minwise-1+sketch@1",
-        "--max-distance",
-        "64",
-        "--json"
+        "--method minwise-1,minwise-1+sketch@0.9,minwise-1+sketch@1",
+        "--max-distance 64 --json"
     );
     let lines = ran.expect(0).json()?;
     let recall = |method: &str, distance: u32| {
@@ -246,16 +219,11 @@ fn recall_and_false_matches_are_drawn_over_the_distance() -> TestResult {
     run!(
         "eval",
         &documents,
-        "--method",
-        "exact",
-        "--plot-distance",
+        "--method exact --plot-distance",
         folder.path("none.svg")
     )
-    .expect(2)
-    .says("no method has distances");
-    run!("eval", &documents, "--method", "exact@0.5")
-        .expect(2)
-        .says("only a method with sketches");
+    .refused("no method has distances");
+    run!("eval", &documents, "--method exact@0.5").refused("only a method with sketches");
     Ok(())
 }
 
@@ -267,53 +235,39 @@ fn a_picture_takes_the_place_of_nothing_that_was_not_said() -> TestResult {
     let labels = folder.file("labels.tsv", "a\tb\tsame\nd\te\tdifferent\n")?;
     let other = folder.file("other.svg", "mine")?;
     let before = [&documents, &labels, &other].map(std::fs::read);
-    let program = |pictures: &[&str]| {
-        let labelled = ["--pairs", "labels.tsv", "--method", "minwise-1"];
-        run_in(&folder, &documents, &[&labelled, pictures].concat())
+    let eval = |pictures: &str| {
+        let documents = documents.display();
+        let labelled = format!("eval {documents} --pairs labels.tsv --method minwise-1");
+        folder.run(&format!("{labelled} {pictures}"))
     };
     for option in ["--plot", "--plot-distance"] {
         for input in ["documents.jsonl", "./labels.tsv"] {
-            for replace in [&[][..], &["--replace"]] {
-                let ran = program(&[&[option, input], replace].concat())?;
-                let ran = ran.expect(2).says("is one of the inputs");
+            for replace in ["", " --replace"] {
+                let ran = eval(&format!("{option} {input}{replace}"))?;
+                let ran = ran.refused("is one of the inputs");
                 assert!(ran.out.is_empty(), "told before measuring");
             }
         }
-        let ran = program(&[option, "other.svg"])?.expect(2).says("exists");
+        let ran = eval(&format!("{option} other.svg"))?.refused("exists");
         assert!(ran.out.is_empty(), "told before measuring");
     }
     for same in ["new.svg", "./new.svg"] {
-        program(&["--plot", "new.svg", "--plot-distance", same])?
-            .expect(2)
-            .says("two pictures cannot have the same name");
+        eval(&format!("--plot new.svg --plot-distance {same}"))?
+            .refused("two pictures cannot have the same name");
     }
-    program(&["--replace"])?.expect(2);
+    eval("--replace")?.expect(2);
     for (path, before) in [&documents, &labels, &other].into_iter().zip(before) {
         assert!(std::fs::read(path)? == before?, "{path:?} was changed");
     }
-    assert_eq!(std::fs::read_dir(folder.path("."))?.count(), 3);
+    assert_eq!(folder.count()?, 3);
 
-    let both = [
-        "--plot",
-        "other.svg",
-        "--plot-distance",
-        "new.svg",
-        "--replace",
-    ];
-    run_in(&folder, &documents, &both)?.expect(0);
+    let both = "--plot other.svg --plot-distance new.svg --replace";
+    let documents = documents.display();
+    folder.run(&format!("eval {documents} {both}"))?.expect(0);
     for name in ["other.svg", "new.svg"] {
         assert!(std::fs::read_to_string(folder.path(name))?.starts_with("<svg"));
     }
     Ok(())
-}
-
-fn run_in(folder: &Folder, documents: &Path, options: &[&str]) -> std::io::Result<Ran> {
-    let mut program = simdb();
-    program.arg("eval").arg(documents).args(options);
-    program
-        .current_dir(folder.path("."))
-        .output()
-        .map(Ran::from)
 }
 
 /// Spreadsheets write a byte order mark. It made a pair of the header, whose label nobody knew.
@@ -327,18 +281,10 @@ fn two_pictures_are_written_or_none() -> TestResult {
         .arg(folder.path("labels"))
         .status()?;
     assert!(made.success());
-    let mut command = simdb();
-    command
-        .args([
-            "eval",
-            "documents.jsonl",
-            "--pairs",
-            "labels",
-            "--method",
-            "minwise-1",
-        ])
-        .args(["--plot", "first.svg", "--plot-distance", "second.svg"])
-        .current_dir(folder.path("."));
+    let mut command = folder.command(
+        "eval documents.jsonl --pairs labels --method minwise-1 --plot first.svg \
+         --plot-distance second.svg",
+    );
     let running = std::thread::spawn(move || command.output());
     let labels = folder.path("labels");
     // It is opened when the program has found that both can be written, and asks for labels.
@@ -348,7 +294,7 @@ fn two_pictures_are_written_or_none() -> TestResult {
         std::io::Write::write_all(&mut pipe, b"a\tb\tsame\nd\te\tdifferent\n")
     })?;
     let ran = Ran::from(running.join().expect("no panic")?);
-    ran.expect(2).says("second.svg: already exists");
+    ran.refused("second.svg: already exists");
     assert!(!folder.path("first.svg").exists());
     assert_eq!(std::fs::read(folder.path("second.svg"))?, b"mine");
     Ok(())
@@ -357,24 +303,20 @@ fn two_pictures_are_written_or_none() -> TestResult {
 #[test]
 fn labels_that_judge_nothing_are_counted() -> TestResult {
     let folder = Folder::new()?;
-    let documents = documents(&folder)?;
+    documents(&folder)?;
     let head = "id_a\tid_b\tlabel\n";
     let run = |labels: &str| -> std::io::Result<Ran> {
         folder.file("labels.tsv", format!("{head}{labels}"))?;
-        run_in(
-            &folder,
-            &documents,
-            &["--pairs", "labels.tsv", "--method", "minwise-1"],
-        )
+        folder.run("eval documents.jsonl --pairs labels.tsv --method minwise-1")
     };
     run("a\tb\tsame\na\tc\tunsure\nd\te\tno\n")?
         .expect(0)
         .says("not judged: 1 pair with a label that is neither one of same nor one of different");
-    let ran = run("a\tb\tsame\nd\te\tno\n")?.expect(0);
-    assert!(!ran.err.contains("not judged"), "{}", ran.err);
+    run("a\tb\tsame\nd\te\tno\n")?
+        .expect(0)
+        .says_no("not judged");
     run("a\tb\tsame\nb\ta\tdifferent\n")?
-        .expect(2)
-        .says("labels.tsv, line 3: \"b\" and \"a\" are different here, and the same in line 2");
+        .refused("labels.tsv, line 3: \"b\" and \"a\" are different here, and the same in line 2");
     Ok(())
 }
 
@@ -385,16 +327,13 @@ fn labels_may_begin_with_a_byte_order_mark() -> TestResult {
         "labels.tsv",
         "\u{feff}id_a\tid_b\tlabel\na\tb\tsame\nd\te\tdifferent\n",
     )?;
-    let ran = run!(
+    let ran = done!(
         "eval",
         documents(&folder)?,
         "--pairs",
         labels,
-        "--method",
-        "exact,exact",
-        "--json"
-    )
-    .expect(0);
+        "--method exact,exact --json"
+    );
     let lines = ran.json()?;
     assert_eq!(lines[1]["precision"], 1.0);
     assert_eq!(
@@ -411,8 +350,7 @@ fn what_cannot_be_measured_is_refused() -> TestResult {
     let documents = documents(&folder)?;
     let refused = |labels: &str, message: &str| -> TestResult {
         let labels = folder.file("labels.tsv", labels)?;
-        let ran = run!("eval", &documents, "--pairs", &labels).expect(2);
-        assert!(ran.err.contains(message), "{}", ran.err);
+        run!("eval", &documents, "--pairs", &labels).refused(message);
         Ok(())
     };
     refused("", "it has no pairs")?;
@@ -422,10 +360,9 @@ fn what_cannot_be_measured_is_refused() -> TestResult {
         "line 2: \"7\" is not a similarity",
     )?;
     refused("x\ty\n", "the first unknown key is \"x\"")?;
-    let ran = run!("eval", &documents, "--method", "guess").expect(2);
-    assert!(ran.err.contains("there is no method"), "{}", ran.err);
-    let ran = run!("eval", &documents, "--pairs", folder.path("missing.tsv")).expect(2);
-    assert!(ran.err.contains("missing.tsv: no such file"), "{}", ran.err);
+    run!("eval", &documents, "--method guess").refused("there is no method");
+    run!("eval", &documents, "--pairs", folder.path("missing.tsv"))
+        .refused("missing.tsv: no such file");
     let ran = run!(
         "eval",
         &documents,
@@ -439,12 +376,7 @@ fn what_cannot_be_measured_is_refused() -> TestResult {
         ran.err
     );
     let one = folder.file("one.tsv", "a\tone document alone\n")?;
-    assert!(
-        run!("eval", &one)
-            .expect(2)
-            .err
-            .contains("two documents or more")
-    );
+    run!("eval", &one).refused("two documents or more");
     Ok(())
 }
 
@@ -457,16 +389,13 @@ fn what_cannot_be_measured_is_refused() -> TestResult {
 fn minwise_finds_what_the_benchmarks_say() -> TestResult {
     let folder = real_data()?.join("manpages");
     let (documents, pairs) = (folder.join("docs.jsonl.gz"), folder.join("pairs.tsv"));
-    let ran = run!(
+    let ran = done!(
         "eval",
         documents,
         "--pairs",
         pairs,
-        "--method",
-        "minwise-1",
-        "--json"
-    )
-    .expect(0);
+        "--method minwise-1 --json"
+    );
     let lines = ran.json()?;
     let point = |distance: f64| {
         lines

@@ -11,7 +11,7 @@ use simdb::{Error, Expiry, Fingerprint, Query};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber, span};
 
-use crate::support::{Folder, TestResult, document, insert_all};
+use crate::support::{Folder, TestResult, document, every, go_on, insert_all, query_of};
 
 type Fields = HashMap<&'static str, String>;
 
@@ -158,7 +158,7 @@ fn each_operation_has_a_span_and_an_event_with_its_numbers() -> TestResult {
         &[],
         &["sets", "rows", "bytes"],
     );
-    let query = Query::new(Fingerprint::from_bits(5)).near(0);
+    let query = query_of(5).near(0);
     database.snapshot()?.query_batch(&[query.clone(), query])?;
     assert_told(
         &path,
@@ -167,11 +167,11 @@ fn each_operation_has_a_span_and_an_event_with_its_numbers() -> TestResult {
         &[("queries", "2"), ("matches", "2")],
         &[],
     );
-    database.expire(&Expiry::new().before(4), |_| ControlFlow::Continue(()))?;
+    database.expire(&Expiry::new().before(4), every)?;
     assert_told(&path, "expiry", "expired", &[("removed", "4")], &[]);
     database.snapshot()?.backup(folder.path("copy.simdb"))?;
     assert_told(&path, "backup", "backed up", &[("documents", "8")], &[]);
-    database.compact(|_, _| ControlFlow::Continue(()))?;
+    database.compact(go_on)?;
     assert_told(
         &path,
         "compaction",

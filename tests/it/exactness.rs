@@ -5,7 +5,7 @@ use simdb::{Cache, Database, Fingerprint, OpenOptions, Query, Snapshot};
 
 use crate::support::{
     Folder, TestResult, assert_sound, bundled, document, external, fingerprints, go_on, insert_all,
-    rows, scattered,
+    query_of, rows, scattered,
 };
 
 /// Every word with at most three bits set: 1 + 64 + 2,016 + 41,664.
@@ -46,9 +46,7 @@ fn one_stored_fingerprint_is_found_from_every_query_within_three_bits_under_ever
         insert_all(&database, others.map(|it| document(it.to_le_bytes(), it)))?;
         let snapshot = database.snapshot()?;
         for max_distance in 0..=3 {
-            let query = |difference| {
-                Query::new(Fingerprint::from_bits(stored ^ difference)).near(max_distance)
-            };
+            let query = |difference| query_of(stored ^ difference).near(max_distance);
             let queries: Vec<Query> = differences.iter().map(|&it| query(it)).collect();
             let (_, explanation) = snapshot.explain(&query(0))?;
             assert!(
@@ -77,11 +75,7 @@ fn assert_counts(
     distances: impl IntoIterator<Item = u32>,
 ) -> TestResult {
     for max_distance in distances {
-        let query = |&bits: &u64| {
-            Query::new(Fingerprint::from_bits(bits))
-                .near(max_distance)
-                .limit(0)
-        };
+        let query = |&bits: &u64| query_of(bits).near(max_distance).limit(0);
         let queries: Vec<Query> = asked.iter().map(query).collect();
         for (bits, found) in asked.iter().zip(snapshot.query_batch(&queries)?) {
             let expected = counts_by_scan(stored, *bits)[max_distance as usize];
@@ -165,11 +159,7 @@ fn every_stored_fingerprint_within_three_bits_is_found_from_one_query() -> TestR
     )?;
     let snapshot = database.snapshot()?;
     for (max_distance, expected) in [(0, 1), (1, 65), (2, 2_081), (3, 43_745)] {
-        let found = snapshot.query(
-            &Query::new(Fingerprint::from_bits(query))
-                .near(max_distance)
-                .limit(usize::MAX),
-        )?;
+        let found = snapshot.query(&query_of(query).near(max_distance).limit(usize::MAX))?;
         assert_eq!(found.total(), expected);
         assert_eq!(found.iter().count() as u64, expected);
         assert!(found.iter().all(|near| near.distance <= max_distance));

@@ -6,14 +6,13 @@ use std::fs;
 use std::path::Path;
 
 use redb::{ReadableDatabase, TableDefinition};
-use simdb::{CreateOptions, Database, Error, Fingerprint, OpenOptions, Query};
+use simdb::{CreateOptions, Database, Error, OpenOptions};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::support::{
-    Folder, TestResult, assert_sound, bundled, document, gunzip, insert_all, run,
+    Folder, Ran, TestResult, assert_error, assert_sound, bundled, document, gunzip, insert_all,
+    program, query_of, run,
 };
-#[cfg(unix)]
-use crate::support::{Ran, simdb};
 
 fn open(path: &Path) -> simdb::Result<Database> {
     Database::open(path, &OpenOptions::new())
@@ -26,33 +25,28 @@ fn no_file_is_called_as_standard_output_is() -> TestResult {
     let folder = Folder::new()?;
     drop(folder.tiny_database("d.simdb")?);
     folder.file("in.jsonl", "{\"id\":\"a\",\"text\":\"short\"}\n{bad\n")?;
-    let refused: [&[&str]; 13] = [
-        &["create", "-"],
-        &["ingest", "-", "in.jsonl"],
-        &["serve", "-", "--until-idle", "0"],
-        &["load", "-", "in.jsonl"],
-        &["stats", "-"],
-        &["backup", "d.simdb", "-"],
-        &["salvage", "d.simdb", "-"],
-        &["report", "d.simdb", "--html", "-"],
-        &["ingest", "new.simdb", "in.jsonl", "--rejected", "-"],
-        &["dedup", "in.jsonl", "-o", "-"],
-        &["dedup", "in.jsonl", "-o", "out.jsonl", "--removed", "-"],
-        &["dedup", "in.jsonl", "-o", "out.jsonl", "--report=-"],
-        &["eval", "in.jsonl", "--plot", "-"],
+    let refused = [
+        "create -",
+        "ingest - in.jsonl",
+        "serve - --until-idle 0",
+        "load - in.jsonl",
+        "stats -",
+        "backup d.simdb -",
+        "salvage d.simdb -",
+        "report d.simdb --html -",
+        "ingest new.simdb in.jsonl --rejected -",
+        "dedup in.jsonl -o -",
+        "dedup in.jsonl -o out.jsonl --removed -",
+        "dedup in.jsonl -o out.jsonl --report=-",
+        "eval in.jsonl --plot -",
     ];
-    for arguments in refused {
-        let mut command = simdb();
-        command.current_dir(folder.path(".")).args(arguments);
-        let ran = Ran::from(command.output()?).expect(2);
-        ran.says("a file is wanted here: name one, or say `./-`");
-        assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "{arguments:?}");
+    for command in refused {
+        folder
+            .run(command)?
+            .refused("a file is wanted here: name one, or say `./-`");
+        assert_eq!(folder.count()?, 2, "{command}");
     }
-    let mut named = simdb();
-    named
-        .current_dir(folder.path("."))
-        .args(["backup", "d.simdb", "./-"]);
-    Ran::from(named.output()?).expect(0);
+    folder.run("backup d.simdb ./-")?.expect(0);
     assert!(folder.path("-").exists());
     Ok(())
 }
@@ -61,21 +55,14 @@ fn no_file_is_called_as_standard_output_is() -> TestResult {
 fn creation_never_touches_an_existing_file() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.file("notes.txt", "precious")?;
-    assert!(matches!(
-        Database::create(&path, &CreateOptions::new()),
-        Err(Error::AlreadyExists { .. })
-    ));
+    assert_error!(Database::create(&path, &CreateOptions::new()) => Error::AlreadyExists { .. });
     assert_eq!(fs::read_to_string(&path)?, "precious");
     let nowhere = folder.path("no/such/folder/d.simdb");
-    assert!(matches!(
-        Database::create(nowhere, &CreateOptions::new()),
-        Err(Error::Io { .. })
-    ));
+    assert_error!(Database::create(nowhere, &CreateOptions::new()) => Error::Io { .. });
     let too_far = CreateOptions::new().max_distance(65);
-    assert!(matches!(
-        Database::create(folder.path("d.simdb"), &too_far),
-        Err(Error::MaxDistance { given: 65, .. })
-    ));
+    assert_error!(
+        Database::create(folder.path("d.simdb"), &too_far) => Error::MaxDistance { given: 65, .. }
+    );
     let names: Vec<_> = fs::read_dir(folder.path(""))?
         .map(|entry| entry.map(|it| it.file_name()))
         .collect::<Result<_, _>>()?;
@@ -103,13 +90,10 @@ fn a_link_that_leads_nowhere_is_told_with_what_is_missing() -> TestResult {
             link.as_os_str(),
         ],
     ] {
-        let ran = simdb().args(command).output()?;
-        Ran::from(ran)
-            .expect(2)
-            .says("gone.simdb, where nothing is");
+        let ran = program!(..command).output()?;
+        Ran::from(ran).refused("gone.simdb, where nothing is");
     }
-    let opened = Database::open_or_create(&link, &CreateOptions::new());
-    assert!(matches!(opened, Err(Error::Io { .. })), "{opened:?}");
+    assert_error!(Database::open_or_create(&link, &CreateOptions::new()) => Error::Io { .. });
     assert!(!folder.path("gone.simdb").exists());
     Ok(())
 }
@@ -155,10 +139,7 @@ fn a_file_of_another_kind_is_refused_by_name() -> TestResult {
             path.display()
         );
     }
-    assert!(matches!(
-        open(&folder.path("missing")),
-        Err(Error::NotFound { .. })
-    ));
+    assert_error!(open(&folder.path("missing")) => Error::NotFound { .. });
     assert!(
         matches!(open(&folder.path("")), Err(Error::Io { .. })),
         "a directory"
@@ -199,16 +180,13 @@ fn other_format_versions_and_features_are_refused_by_name() -> TestResult {
     };
     for other in [1, 2, 3, 4, 5, 6, 7, 9] {
         set_format(other, 0)?;
-        let opened = open(&folder.path("d.simdb"));
-        assert!(
-            matches!(opened, Err(Error::FormatVersion { found, supported: 8, .. }) if found == other)
+        assert_error!(
+            open(&folder.path("d.simdb"))
+            => Error::FormatVersion { found, supported: 8, .. } if *found == other
         );
     }
     set_format(8, 8)?;
-    assert!(matches!(
-        open(&folder.path("d.simdb")),
-        Err(Error::UnknownFeatures { bits: 8, .. })
-    ));
+    assert_error!(open(&folder.path("d.simdb")) => Error::UnknownFeatures { bits: 8, .. });
     set_format(8, 0)?;
     assert_sound(&open(&folder.path("d.simdb"))?)?;
     Ok(())
@@ -224,9 +202,7 @@ fn files_of_earlier_versions_are_refused_by_name() -> TestResult {
         let refused = open(&path);
         let is_right = matches!(refused, Err(Error::FormatVersion { found, supported: 8, .. }) if found == version);
         assert!(is_right, "{refused:?}");
-        run!("stats", &path)
-            .expect(2)
-            .says(&format!("format version {version}"));
+        run!("stats", &path).refused(&format!("format version {version}"));
     }
     Ok(())
 }
@@ -238,11 +214,8 @@ fn a_file_has_one_writer_or_many_readers() -> TestResult {
     let writer = folder.database("d.simdb")?;
     insert_all(&writer, [document("a", 1)])?;
     let read_only = OpenOptions::new().read_only(true);
-    assert!(matches!(open(&path), Err(Error::Busy { .. })));
-    assert!(matches!(
-        Database::open(&path, &read_only),
-        Err(Error::Busy { .. })
-    ));
+    assert_error!(open(&path) => Error::Busy { .. });
+    assert_error!(Database::open(&path, &read_only) => Error::Busy { .. });
     let snapshot = writer.snapshot()?;
     drop(writer);
     assert!(
@@ -255,21 +228,15 @@ fn a_file_has_one_writer_or_many_readers() -> TestResult {
         Database::open(&path, &read_only)?,
     ];
     for reader in &readers {
-        assert_eq!(
-            reader
-                .snapshot()?
-                .query(&Query::new(Fingerprint::from_bits(1)))?
-                .total(),
-            1
-        );
-        assert!(matches!(reader.begin_write(), Err(Error::ReadOnly)));
+        assert_eq!(reader.snapshot()?.query(&query_of(1))?.total(), 1);
+        assert_error!(reader.begin_write() => Error::ReadOnly);
         let report = reader.check()?;
         assert!(
             report.is_sound() && !report.pages_verified && report.documents == 1,
             "{report:?}"
         );
     }
-    assert!(matches!(open(&path), Err(Error::Busy { .. })));
+    assert_error!(open(&path) => Error::Busy { .. });
     drop(readers);
     open(&path)?;
     Ok(())

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::{Folder, Ran, TestResult, bundled, example, simdb};
+use crate::support::{Folder, Ran, TestResult, bundled, example, run};
 
 /// A task of a page, and the output that the page shows.
 struct Task {
@@ -196,7 +196,7 @@ fn each_field_of_json_is_in_the_row_of_its_command() -> TestResult {
         .filter(|line| line.starts_with('|'))
         .collect();
     for call in calls {
-        let ran = Ran::from(simdb().args(call).arg("--json").output()?);
+        let ran = run!(..call, "--json");
         let command = call[0];
         if command == "dump" {
             folder.file("dump.jsonl", &ran.out)?;
@@ -219,7 +219,7 @@ fn each_field_of_json_is_in_the_row_of_its_command() -> TestResult {
 
 /// The options of a command, as its help lists them. None if there is no such command.
 fn options_of(command: &str) -> std::io::Result<Vec<String>> {
-    let help = Ran::from(simdb().args(["help", command]).output()?);
+    let help = run!("help", command);
     let words = help
         .out
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '-');

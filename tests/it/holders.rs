@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use simdb::{Database, Error, Holder, OpenOptions};
 
-use crate::support::{Folder, TestResult, document, go_on, insert_all, run, simdb};
+use crate::support::{Folder, TestResult, document, go_on, insert_all, program, run};
 
 /// Who has a database open.
 fn holder(path: &std::path::Path, options: &OpenOptions) -> simdb::Result<Option<Holder>> {
@@ -45,7 +45,7 @@ fn a_database_that_this_process_has_open_says_so() -> TestResult {
     // The program is another process.
     let database = Database::open(&path, &options)?;
     let number = format!("another process, number {}", std::process::id());
-    run!("stats", &path).expect(2).says(&number);
+    run!("stats", &path).refused(&number);
     drop(database);
     Ok(())
 }
@@ -55,9 +55,7 @@ fn a_database_that_another_process_has_open_names_it() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     insert_all(&folder.database("d.simdb")?, [document("a", 1)])?;
-    let mut child = simdb()
-        .args(["ingest", "--input-format", "fingerprints", "--batch", "1"])
-        .args([path.as_os_str(), "-".as_ref()])
+    let mut child = program!("ingest --input-format fingerprints --batch 1", &path, "-")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;

@@ -4,7 +4,9 @@
 use std::fs;
 use std::io::Write as _;
 
-use crate::support::{Folder, TestResult, gzip, run, run_with_input, simdb, spread};
+use crate::support::{
+    Folder, TestResult, assert_has, done, figures, gzip, program, run, run_with_input, spread,
+};
 
 const TEXT: &str = "one two three four five six seven eight nine ten eleven twelve";
 
@@ -30,7 +32,7 @@ fn bad_records_are_named_by_line_counted_and_do_not_stop_the_good_ones() -> Test
     line(b"{\"id\":\"rank\",\"text\":\"x\",\"rank\":[1,2,3,4,5]}");
     line(b"{\"id\":\"seen\",\"text\":\"x\",\"seen\":\"last week\"}");
     let path = folder.file("in.jsonl", input)?;
-    let ran = run!("ingest", folder.path("d.simdb"), &path, "--json").expect(0);
+    let ran = done!("ingest", folder.path("d.simdb"), &path, "--json");
     for (line, reason) in [
         (2, "not a JSON record: EOF while parsing a value"),
         (3, "not UTF-8 (byte 27)"),
@@ -60,12 +62,8 @@ fn bad_records_are_named_by_line_counted_and_do_not_stop_the_good_ones() -> Test
     assert_eq!((told.len(), &told[0]["line"]), (9, &2.into()));
     let totals = ran.last()?;
     assert_eq!(
-        (
-            &totals["documents"],
-            &totals["inserted"],
-            &totals["rejected"]
-        ),
-        (&2.into(), &2.into(), &9.into())
+        figures(&totals, ["documents", "inserted", "rejected"]),
+        [2, 2, 9]
     );
     assert_eq!(totals["too_short"], 1);
     Ok(())
@@ -88,19 +86,13 @@ fn halves_of_surrogate_pairs_are_told_and_whole_pairs_are_read() -> TestResult {
             TEXT.replace(' ', r"\u0000")
         ),
     ];
-    let input = folder.file("in.jsonl", lines.join("\n"))?;
+    folder.file("in.jsonl", lines.join("\n"))?;
     let bytes = |half: &[u8]| [TEXT.as_bytes(), half, b"\n"].concat();
-    let first = folder.file("first.txt", bytes(b"\xed\xa0\xbc"))?;
-    let second = folder.file("second.html", bytes(b"\xed\xbe\x89"))?;
-    let ran = run!(
-        "ingest",
-        folder.path("d.simdb"),
-        &input,
-        &first,
-        &second,
-        "--json"
-    )
-    .expect(0);
+    folder.file("first.txt", bytes(b"\xed\xa0\xbc"))?;
+    folder.file("second.html", bytes(b"\xed\xbe\x89"))?;
+    let ran = folder
+        .run("ingest d.simdb in.jsonl first.txt second.html --json")?
+        .expect(0);
     let half = "not a JSON record: an escape is half of a surrogate pair, which is no character";
     for (place, reason) in [
         ("line 2: ", half),
@@ -117,23 +109,9 @@ fn halves_of_surrogate_pairs_are_told_and_whole_pairs_are_read() -> TestResult {
     }
     // An emoji is no word, and a NUL parts words as a space does: all of these are one text. In pages and plain texts, a
     // half costs one character.
-    let totals = ran.last()?;
-    assert_eq!(
-        (
-            &totals["inserted"],
-            &totals["rejected"],
-            &totals["duplicates"]
-        ),
-        (&5.into(), &5.into(), &4.into())
-    );
+    ran.counts(["inserted", "rejected", "duplicates"], [5, 5, 4]);
     for near in ran.json()?.iter().filter(|it| it["matches"].is_array()) {
-        assert_eq!(
-            (
-                &near["matches"][0]["distance"],
-                &near["matches"][0]["similarity"]
-            ),
-            (&0.into(), &1.0.into())
-        );
+        assert_has!(near["matches"][0], {"distance": 0, "similarity": 1.0});
     }
     Ok(())
 }
@@ -149,13 +127,11 @@ fn a_database_in_a_directory_that_it_reads_is_no_input() -> TestResult {
         format!(r#"{{"id":"a","text":"{TEXT}"}}"#),
     )?;
     let path = pages.join("index");
-    run!("ingest", &path, &pages).expect(0);
-    run!("ingest", &path, &pages).expect(0);
+    done!("ingest", &path, &pages);
+    done!("ingest", &path, &pages);
     // Another one is no input either, and is named.
     fs::copy(&path, pages.join("other"))?;
-    run!("ingest", &path, &pages)
-        .expect(2)
-        .says("other: is a database");
+    run!("ingest", &path, &pages).refused("other: is a database");
     Ok(())
 }
 
@@ -165,8 +141,13 @@ fn an_ingestion_that_cannot_begin_leaves_no_database() -> TestResult {
     let input = folder.path("a.jsonl");
     fs::write(&input, format!(r#"{{"id":"a","text":"{TEXT}"}}"#))?;
     let path = folder.path("d.simdb");
-    let texts = ["--verify=words", "--texts=payload", "--unit=sentence"];
-    run!("ingest", &path, &input, texts[0], texts[1], texts[2]).expect(2);
+    run!(
+        "ingest",
+        &path,
+        &input,
+        "--verify words --texts payload --unit sentence"
+    )
+    .expect(2);
     assert!(!path.exists());
     Ok(())
 }
@@ -176,9 +157,8 @@ fn strict_makes_the_first_bad_record_fatal_and_keeps_the_records_before_it() -> 
     let folder = Folder::new()?;
     let path = folder.file("in.tsv", format!("a\t{TEXT}\nno tab here\nb\t{TEXT}\n"))?;
     run!("ingest", folder.path("d.simdb"), &path, "--strict")
-        .expect(2)
-        .says("in.tsv, line 2: the line has no tab");
-    run!("get", folder.path("d.simdb"), "a").expect(0);
+        .refused("in.tsv, line 2: the line has no tab");
+    done!("get", folder.path("d.simdb"), "a");
     run!("get", folder.path("d.simdb"), "b")
         .expect(1)
         .says("no such key");
@@ -192,7 +172,7 @@ fn a_line_of_100_megabytes_is_rejected_without_being_held() -> TestResult {
     input.resize(100_000_000, b'x');
     input.extend_from_slice(format!("\nb\t{TEXT}\n").as_bytes());
     let path = folder.file("in.tsv.gz", gzip(&input)?)?;
-    let ran = run!("ingest", folder.path("d.simdb"), &path, "--json").expect(0);
+    let ran = done!("ingest", folder.path("d.simdb"), &path, "--json");
     let ran = ran
         .says("in.tsv.gz, line 2: the record has 99")
         .says("at most 67108864 are allowed");
@@ -205,15 +185,12 @@ fn a_line_of_100_megabytes_is_rejected_without_being_held() -> TestResult {
         "limit.tsv",
         "k\t345678\nk\t345678\r\nk\t3456789\nk\t3456789",
     )?;
-    let ran = run!(
+    let ran = done!(
         "ingest",
         folder.path("e.simdb"),
         &path,
-        "--max-record",
-        "8",
-        "--json"
-    )
-    .expect(0);
+        "--max-record 8 --json"
+    );
     for line in [3, 4] {
         let said = format!("limit.tsv, line {line}: the record has 9 bytes; at most 8 are allowed");
         assert!(ran.err.contains(&said), "{}", ran.err);
@@ -224,7 +201,7 @@ fn a_line_of_100_megabytes_is_rejected_without_being_held() -> TestResult {
     );
     let most = u64::MAX.to_string();
     let text = folder.file("t.txt", TEXT)?;
-    let ran = run!(
+    let ran = done!(
         "ingest",
         folder.path("f.simdb"),
         &path,
@@ -232,8 +209,7 @@ fn a_line_of_100_megabytes_is_rejected_without_being_held() -> TestResult {
         "--max-record",
         most,
         "--json"
-    )
-    .expect(0);
+    );
     assert_eq!(
         (&ran.last()?["documents"], &ran.last()?["too_short"]),
         (&5.into(), &4.into())
@@ -260,27 +236,15 @@ fn formats_are_told_by_name_and_content_and_gzip_by_content() -> TestResult {
         )?,
         folder.file("empty.jsonl", "")?,
     ];
-    let mut command = simdb();
-    command
-        .arg("ingest")
-        .arg(folder.path("d.simdb"))
-        .args(&inputs)
-        .arg("-")
-        .arg("--json");
+    let mut command = program!("ingest", folder.path("d.simdb"), ..&inputs, "- --json");
     let ran = run_with_input(&mut command, format!("stdin\t{TEXT}\n").as_bytes())?.expect(0);
     // The same text in every form has one fingerprint.
-    let totals = ran.last()?;
-    assert_eq!(
-        (&totals["documents"], &totals["duplicates"]),
-        (&7.into(), &6.into()),
-        "{}",
-        ran.err
-    );
+    ran.counts(["documents", "duplicates"], [7, 6]);
     for key in ["json", "json in gzip", "tsv\ttab", "stdin"] {
-        run!("get", folder.path("d.simdb"), key).expect(0);
+        done!("get", folder.path("d.simdb"), key);
     }
     for file in [&inputs[3], &inputs[4], &inputs[5]] {
-        run!("get", folder.path("d.simdb"), file).expect(0);
+        done!("get", folder.path("d.simdb"), file);
     }
     Ok(())
 }
@@ -296,7 +260,7 @@ fn the_files_of_directories_are_read_where_a_pattern_names_them() -> TestResult 
     // A database beside its inputs is none of them.
     let (database, pages) = (folder.path("pages/d.simdb"), folder.path("pages"));
     let key = |name: &str| pages.join("2024").join(name).display().to_string();
-    let texts = run!("ingest", &database, &pages, "--glob", "*.txt").expect(0);
+    let texts = done!("ingest", &database, &pages, "--glob *.txt");
     assert_eq!(
         texts.out.lines().next().unwrap_or_default(),
         format!(
@@ -305,16 +269,13 @@ fn the_files_of_directories_are_read_where_a_pattern_names_them() -> TestResult 
             key("a.txt")
         )
     );
-    let all = run!("ingest", &database, &pages).expect(0);
-    assert!(all.err.contains("not read again"), "{}", all.err);
-    assert!(all.out.starts_with("c is near "), "{}", all.out);
-    run!("ingest", &database, &pages, "--glob", "2023/*")
-        .expect(2)
-        .says("has no file in it that the pattern names");
-    run!("ingest", &database, &pages, "--glob", "[x")
-        .expect(2)
-        .says("[x: is not a pattern");
-    run!("ingest", &database, &pages, "--source", "crawl").expect(2);
+    done!("ingest", &database, &pages)
+        .says("not read again")
+        .begins("c is near ");
+    run!("ingest", &database, &pages, "--glob 2023/*")
+        .refused("has no file in it that the pattern names");
+    run!("ingest", &database, &pages, "--glob [x").refused("[x: is not a pattern");
+    run!("ingest", &database, &pages, "--source crawl").expect(2);
     Ok(())
 }
 
@@ -324,21 +285,15 @@ fn inputs_that_cannot_be_read_are_told_and_the_others_are_read() -> TestResult {
     let good = folder.file("good.tsv", format!("a\t{TEXT}\n"))?;
     let database = folder.path("d.simdb");
     fs::create_dir(folder.path("empty"))?;
-    run!("ingest", &database, &good, folder.path("empty"))
-        .expect(2)
-        .says("empty: has no file in it");
-    run!("ingest", &database, &good, folder.path("missing"))
-        .expect(2)
-        .says("missing: no such file");
+    run!("ingest", &database, &good, folder.path("empty")).refused("empty: has no file in it");
+    run!("ingest", &database, &good, folder.path("missing")).refused("missing: no such file");
     let archive = folder.file(
         "crawl.arc",
         "filedesc://crawl.arc 0.0.0.0 20080430204825 text/plain 77\n",
     )?;
-    run!("get", &database, "a").expect(0);
+    done!("get", &database, "a");
     let none = folder.path("none.simdb");
-    run!("ingest", &none, archive)
-        .expect(2)
-        .says("is a web archive of the old format ARC");
+    run!("ingest", &none, archive).refused("is a web archive of the old format ARC");
     assert!(!none.exists());
     Ok(())
 }
@@ -413,9 +368,7 @@ fn content_that_cannot_be_read_is_named_with_what_to_do() -> TestResult {
         ),
     ];
     for (input, named) in cases {
-        run!("ingest", folder.path("d.simdb"), &input)
-            .expect(2)
-            .says(named);
+        run!("ingest", folder.path("d.simdb"), &input).refused(named);
     }
     Ok(())
 }
@@ -425,20 +378,18 @@ fn content_that_cannot_be_read_is_named_with_what_to_do() -> TestResult {
 fn what_has_no_name_is_told_by_how_it_begins() -> TestResult {
     let folder = Folder::new()?;
     let piped = |content: &str| {
-        let mut command = simdb();
-        command.args(["fingerprint", "-", "--json"]);
+        let mut command = program!("fingerprint - --json");
         run_with_input(&mut command, content.as_bytes())
     };
-    piped("[{\"id\": 1}]")?.expect(2).says("jq -c '.[]'");
+    piped("[{\"id\": 1}]")?.refused("jq -c '.[]'");
     piped("MIME-Version: 1.0\nContent-Type: multipart/mixed\n\nwords\n")?
-        .expect(2)
-        .says("--input-format text");
+        .refused("--input-format text");
     let words = piped(TEXT)?.expect(0).object()?["fingerprint"].clone();
     let page = format!("<!doctypehtml><title>\t</title><p\tclass=a>{TEXT}");
     assert_eq!(piped(&page)?.expect(0).object()?["fingerprint"], words);
     for text in ["{{Infobox\n|a}}\n", "{% extends 'a' %}\n", "{\\bf a}\n"] {
         let file = folder.file("wiki", format!("{text}{TEXT}"))?;
-        let read = run!("fingerprint", &file, "--json").expect(0).json()?;
+        let read = done!("fingerprint", &file, "--json").json()?;
         assert_eq!(read.len(), 1, "{text}");
     }
     Ok(())
@@ -461,22 +412,18 @@ fn pipes_and_names_that_are_not_utf_8_are_read() -> TestResult {
         let pipe = pipe.clone();
         move || fs::write(pipe, format!("a\t{TEXT}\n"))
     });
-    run!(
+    done!(
         "ingest",
         folder.path("d.simdb"),
         &pipe,
-        "--input-format",
-        "tsv"
-    )
-    .expect(0);
+        "--input-format tsv"
+    );
     writer.join().expect("the writer does not panic")?;
-    run!("get", folder.path("d.simdb"), "a").expect(0);
+    done!("get", folder.path("d.simdb"), "a");
     let odd = folder.path("").join(OsStr::from_bytes(b"caf\xe9.txt"));
     fs::write(&odd, TEXT)?;
-    run!("ingest", folder.path("d.simdb"), &odd).expect(0);
-    let document = run!("get", folder.path("d.simdb"), &odd, "--json")
-        .expect(0)
-        .object()?;
+    done!("ingest", folder.path("d.simdb"), &odd);
+    let document = done!("get", folder.path("d.simdb"), &odd, "--json").object()?;
     assert!(document["key_base64"].is_string(), "{document}");
     Ok(())
 }
@@ -487,9 +434,7 @@ fn a_damaged_gzip_file_keeps_what_was_read_before() -> TestResult {
     let line = |i: u64| format!("{{\"id\":{i},\"fingerprint\":\"{:016x}\"}}\n", spread(i));
     let whole = gzip((0..50_000).map(line).collect::<String>().as_bytes())?;
     let path = folder.file("cut.jsonl.gz", &whole[..whole.len() / 2])?;
-    let ran = run!("ingest", folder.path("d.simdb"), &path)
-        .expect(2)
-        .says("cannot be read further");
+    let ran = run!("ingest", folder.path("d.simdb"), &path).refused("cannot be read further");
     // Every line before the line that is named was stored.
     let after = ran
         .err
@@ -498,12 +443,10 @@ fn a_damaged_gzip_file_keeps_what_was_read_before() -> TestResult {
         .unwrap_or_default();
     let line: u64 = after.split(':').next().unwrap_or_default().parse()?;
     assert!((10_000..40_000).contains(&line), "{line}");
-    let stats = run!("stats", folder.path("d.simdb"), "--json")
-        .expect(0)
-        .object()?;
+    let stats = done!("stats", folder.path("d.simdb"), "--json").object()?;
     assert_eq!(stats["documents"], line - 1);
     assert!(ran.out.contains("1 input not read"), "{}", ran.out);
-    run!("check", folder.path("d.simdb")).expect(0);
+    done!("check", folder.path("d.simdb"));
     // Whole inputs before the damaged one are kept as well.
     let ready = |key: u64| format!("{{\"id\":\"{key}\",\"fingerprint\":\"{key:016x}\"}}\n");
     let (one, two) = (
@@ -512,12 +455,9 @@ fn a_damaged_gzip_file_keeps_what_was_read_before() -> TestResult {
     );
     let damaged = folder.file("3.jsonl.gz", b"\x1f\x8bnot gzip")?;
     run!("ingest", folder.path("e.simdb"), &one, &two, &damaged)
-        .expect(2)
-        .says("3.jsonl.gz: cannot be read");
+        .refused("3.jsonl.gz: cannot be read");
     assert_eq!(
-        run!("stats", folder.path("e.simdb"), "--json")
-            .expect(0)
-            .object()?["documents"],
+        done!("stats", folder.path("e.simdb"), "--json").object()?["documents"],
         2
     );
     Ok(())
@@ -527,11 +467,9 @@ fn a_damaged_gzip_file_keeps_what_was_read_before() -> TestResult {
 fn nothing_on_standard_input_is_no_document() -> TestResult {
     let folder = Folder::new()?;
     folder.database("d.simdb")?;
-    let ran = run!("ingest", folder.path("d.simdb"), "-", "--json").expect(0);
+    let ran = done!("ingest", folder.path("d.simdb"), "- --json");
     assert_eq!(ran.object()?["documents"], 0);
-    run!("ingest", folder.path("d.simdb"), "-", "-")
-        .expect(2)
-        .says("standard input can be read only once");
+    run!("ingest", folder.path("d.simdb"), "- -").refused("standard input can be read only once");
     Ok(())
 }
 
@@ -540,17 +478,9 @@ fn plain_files_that_are_no_text_or_empty_are_counted() -> TestResult {
     let folder = Folder::new()?;
     let binary = folder.file("binary.txt", b"caf\xe9\0\0\x01\x02 au lait")?;
     let empty = folder.file("empty.txt", "")?;
-    let ran = run!("ingest", folder.path("d.simdb"), &binary, &empty, "--json").expect(0);
+    let ran = done!("ingest", folder.path("d.simdb"), &binary, &empty, "--json");
     let ran = ran.says("binary.txt: is no text: it has bytes that stand in no text");
-    let totals = ran.last()?;
-    assert_eq!(
-        (
-            &totals["documents"],
-            &totals["too_short"],
-            &totals["rejected"]
-        ),
-        (&1.into(), &1.into(), &1.into())
-    );
+    ran.counts(["documents", "too_short", "rejected"], [1, 1, 1]);
     Ok(())
 }
 
@@ -563,50 +493,36 @@ fn the_first_good_record_decides_whether_fingerprints_are_made_here() -> TestRes
     )?;
     let text = folder.file("text.jsonl", format!("{{\"id\":2,\"text\":\"{TEXT}\"}}\n"))?;
     let external = folder.path("external.simdb");
-    run!("ingest", &external, &ready)
-        .expect(0)
-        .says("ready.jsonl, line 1");
+    done!("ingest", &external, &ready).says("ready.jsonl, line 1");
     assert_eq!(
-        run!("stats", &external, "--json").expect(0).object()?["scheme"],
+        done!("stats", &external, "--json").object()?["scheme"],
         "external"
     );
     run!("ingest", &external, &text)
-        .expect(2)
-        .says("fingerprints of the scheme external are made elsewhere");
+        .refused("fingerprints of the scheme external are made elsewhere");
     let made_here = folder.path("text.simdb");
-    run!("ingest", &made_here, &text, "--sketch", "0").expect(0);
-    run!("ingest", &made_here, &ready)
-        .expect(2)
-        .says("say so with `--scheme minwise-1`");
+    done!("ingest", &made_here, &text, "--sketch 0");
+    run!("ingest", &made_here, &ready).refused("say so with `--scheme minwise-1`");
     run!("get", &made_here, "1").expect(1);
-    run!("ingest", &made_here, &ready, "--scheme", "minwise-1").expect(0);
-    run!("get", &made_here, "1").expect(0);
-    run!("ingest", &made_here, &ready, "--scheme", "external")
-        .expect(2)
-        .says("of scheme minwise-1, not external");
-    run!("ingest", &made_here, &ready, "--scheme", "nonesuch")
-        .expect(2)
-        .says("no scheme is called");
+    done!("ingest", &made_here, &ready, "--scheme minwise-1");
+    done!("get", &made_here, "1");
+    run!("ingest", &made_here, &ready, "--scheme external")
+        .refused("of scheme minwise-1, not external");
+    run!("ingest", &made_here, &ready, "--scheme nonesuch").refused("no scheme is called");
     let minwise = folder.path("minwise.simdb");
-    run!("ingest", &minwise, &text, "--scheme", "minwise").expect(0);
+    done!("ingest", &minwise, &text, "--scheme minwise");
     assert_eq!(
-        run!("stats", &minwise, "--json").expect(0).object()?["scheme"],
+        done!("stats", &minwise, "--json").object()?["scheme"],
         "minwise-1"
     );
-    assert_eq!(
-        run!("query", &minwise, "--text", TEXT).expect(0).out,
-        "0\t1.00\t2\n"
-    );
+    assert_eq!(done!("query", &minwise, "--text", TEXT).out, "0\t1.00\t2\n");
     let content = folder.path("content.simdb");
-    run!("ingest", &content, &text, "--scheme", "content").expect(0);
+    done!("ingest", &content, &text, "--scheme content");
     assert_eq!(
-        run!("stats", &content, "--json").expect(0).object()?["scheme"],
+        done!("stats", &content, "--json").object()?["scheme"],
         "content-1"
     );
-    assert_eq!(
-        run!("query", &content, "--text", TEXT).expect(0).out,
-        "0\t1.00\t2\n"
-    );
+    assert_eq!(done!("query", &content, "--text", TEXT).out, "0\t1.00\t2\n");
     // Documents that are too short and records that are rejected do not decide the scheme.
     let mixed = folder.file(
         "mixed.jsonl",
@@ -616,11 +532,9 @@ fn the_first_good_record_decides_whether_fingerprints_are_made_here() -> TestRes
             "{\"id\":2,\"fingerprint\":\"00000000000000ff\"}\n"
         ),
     )?;
-    run!("ingest", folder.path("mixed.simdb"), &mixed).expect(0);
+    done!("ingest", folder.path("mixed.simdb"), &mixed);
     assert_eq!(
-        run!("stats", folder.path("mixed.simdb"), "--json")
-            .expect(0)
-            .object()?["scheme"],
+        done!("stats", folder.path("mixed.simdb"), "--json").object()?["scheme"],
         "external"
     );
     Ok(())
@@ -630,10 +544,7 @@ fn the_first_good_record_decides_whether_fingerprints_are_made_here() -> TestRes
 fn standard_input_is_committed_while_it_pauses() -> TestResult {
     use std::process::Stdio;
     let folder = Folder::new()?;
-    let mut child = simdb()
-        .args(["ingest", "--json"])
-        .arg(folder.path("d.simdb"))
-        .arg("-")
+    let mut child = program!("ingest --json", folder.path("d.simdb"), "-")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
@@ -658,25 +569,15 @@ fn rejected_records_do_not_go_into_the_database_or_an_input() -> TestResult {
         "a.jsonl",
         "{\"key\":\"a\",\"fingerprint\":\"0000000000000007\"}\nbad\n",
     )?;
-    run!(
-        "ingest",
-        folder.path("new.simdb"),
-        &input,
-        "--rejected",
-        folder.path("new.simdb")
-    )
-    .expect(2)
-    .says("into the database");
+    folder
+        .run("ingest new.simdb a.jsonl --rejected new.simdb")?
+        .refused("into the database");
     assert!(!folder.path("new.simdb").exists());
-    run!("ingest", &path, &input, "--rejected", folder.path("r.txt")).expect(0);
+    done!("ingest", &path, &input, "--rejected", folder.path("r.txt"));
     let before = fs::read(&path)?;
-    run!("ingest", &path, &input, "--again", "--rejected", &path)
-        .expect(2)
-        .says("into the database");
+    run!("ingest", &path, &input, "--again --rejected", &path).refused("into the database");
     assert!(before == fs::read(&path)?);
-    run!("ingest", &path, &input, "--again", "--rejected", &input)
-        .expect(2)
-        .says("one of the inputs");
+    run!("ingest", &path, &input, "--again --rejected", &input).refused("one of the inputs");
     run!(
         "ingest",
         &path,
@@ -684,55 +585,34 @@ fn rejected_records_do_not_go_into_the_database_or_an_input() -> TestResult {
         "--rejected",
         folder.path("r.txt")
     )
-    .expect(2)
-    .says("one of the inputs");
+    .refused("one of the inputs");
     fs::hard_link(&input, folder.path("b.jsonl"))?;
-    run!(
-        "ingest",
-        &path,
-        &input,
-        "--rejected",
-        folder.path("b.jsonl")
-    )
-    .expect(2)
-    .says("one of the inputs");
+    folder
+        .run("ingest d.simdb a.jsonl --rejected b.jsonl")?
+        .refused("one of the inputs");
     assert_eq!(fs::read_to_string(&input)?.lines().count(), 2);
-    run!("check", &path).expect(0);
+    done!("check", &path);
     // Nor into another file that is no list of them.
     let again = |rejected: &std::path::Path| {
         run_with_input(
-            simdb()
-                .arg("ingest")
-                .arg(&path)
-                .arg(&input)
-                .arg("--again")
-                .arg("--rejected")
-                .arg(rejected),
+            &mut program!("ingest", &path, &input, "--again --rejected", rejected),
             b"",
         )
     };
     let copy = folder.path("copy.simdb");
-    run!("backup", &path, &copy).expect(0);
-    again(&copy)?.expect(2).says("no list of rejected records");
-    run!("check", &copy).expect(0);
+    done!("backup", &path, &copy);
+    again(&copy)?.refused("no list of rejected records");
+    done!("check", &copy);
     let archive = folder.file("a.warc", "WARC/1.0\r\n")?;
-    again(&archive)?
-        .expect(2)
-        .says("no list of rejected records");
+    again(&archive)?.refused("no list of rejected records");
     again(&folder.path("r.txt"))?.expect(0);
     #[cfg(unix)]
     {
         let link = folder.path("link");
         std::os::unix::fs::symlink("later.simdb", &link)?;
-        run!(
-            "ingest",
-            folder.path("later.simdb"),
-            &input,
-            "--rejected",
-            &link
-        )
-        .expect(2)
-        .says("where nothing is");
+        folder
+            .run("ingest later.simdb a.jsonl --rejected link")?
+            .refused("where nothing is");
         assert!(!folder.path("later.simdb").exists());
     }
     let texts = folder.file("t.jsonl", "{\"key\":\"a\",\"text\":\"one\"}\n")?;
@@ -740,16 +620,12 @@ fn rejected_records_do_not_go_into_the_database_or_an_input() -> TestResult {
         "ingest",
         &path,
         &input,
-        "--again",
-        "--verify",
-        "words",
-        "--texts",
+        "--again --verify words --texts",
         &texts,
         "--rejected",
         &texts
     )
-    .expect(2)
-    .says("one of the inputs");
+    .refused("one of the inputs");
     Ok(())
 }
 
@@ -758,16 +634,12 @@ fn where_nothing_is_taken_no_database_is_left() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let empty = folder.file("a.jsonl", "\n\n")?;
-    run!("ingest", &path, &empty)
-        .expect(2)
-        .says("no database was created");
+    run!("ingest", &path, &empty).refused("no database was created");
     assert!(!path.exists());
-    run!("ingest", &path, &empty, "--source", "")
-        .expect(2)
-        .says("--source");
+    run!("ingest", &path, &empty, "--source", "").refused("--source");
     // An empty input does no harm to a database that is there.
     folder.database("d.simdb")?;
-    run!("ingest", &path, &empty).expect(0);
+    done!("ingest", &path, &empty);
     Ok(())
 }
 
@@ -795,18 +667,17 @@ fn byte_order_marks_of_files_that_were_put_together_are_no_part_of_a_record() ->
         ]
         .concat();
         let input = folder.file(name, content)?;
-        let ran = run!(
+        let ran = done!(
             "ingest",
             &database,
             &input,
             "--input-format",
             format,
             "--json"
-        )
-        .expect(0);
+        );
         assert_eq!(ran.last()?["rejected"], 0, "{name}: {}", ran.err);
         for key in ["a1", "b1", "c1"] {
-            run!("get", &database, key).expect(0);
+            done!("get", &database, key);
         }
     }
     Ok(())
@@ -821,33 +692,20 @@ fn a_file_of_many_short_lines_is_told_unless_somebody_says_what_it_is() -> TestR
         .collect();
     let list = folder.file("list.txt", &lines)?;
     let says = "is read as one document of 5000 short lines; `--input-format lines`";
-    run!("ingest", folder.path("a.simdb"), &list)
+    done!("ingest", folder.path("a.simdb"), &list).says(says);
+    folder
+        .run("ingest b.simdb list.txt --input-format text")?
+        .expect(0)
+        .says_no("short lines");
+    folder
+        .run("dedup list.txt --output clean/")?
         .expect(0)
         .says(says);
-    run!("dedup", &list, "--output", folder.path("clean/"))
-        .expect(0)
-        .says(says);
-    let text = run!(
-        "ingest",
-        folder.path("b.simdb"),
-        &list,
-        "--input-format",
-        "text"
-    )
-    .expect(0);
-    assert!(!text.err.contains("short lines"), "{}", text.err);
-    let read = run!(
-        "ingest",
-        folder.path("c.simdb"),
-        &list,
-        "--input-format",
-        "lines",
-        "--json"
-    )
-    .expect(0);
+    let read = folder
+        .run("ingest c.simdb list.txt --input-format lines --json")?
+        .expect(0);
     assert_eq!(read.last()?["documents"], 5_000);
     let paragraphs = folder.file("novel.txt", lines.replace('\n', "\n\n"))?;
-    let novel = run!("ingest", folder.path("d.simdb"), &paragraphs).expect(0);
-    assert!(!novel.err.contains("short lines"), "{}", novel.err);
+    done!("ingest", folder.path("d.simdb"), &paragraphs).says_no("short lines");
     Ok(())
 }

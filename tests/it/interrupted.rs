@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use simdb::{Database, Error, Near};
 
-use crate::support::{Folder, TestResult, assert_sound, document, external, insert_all};
+use crate::support::{
+    Folder, TestResult, assert_error, assert_sound, document, external, insert_all, keyed,
+};
 
 /// Progress that breaks after some calls.
 fn after(calls: u64) -> impl FnMut(u64, u64) -> ControlFlow<()> {
@@ -31,17 +33,14 @@ fn calls_of(
 
 #[track_caller]
 fn assert_interrupted<T: std::fmt::Debug>(ended: &simdb::Result<T>) {
-    assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
+    assert_error!(ended => Error::Interrupted);
 }
 
 #[test]
 fn an_interrupted_copy_leaves_the_file_as_it_was_and_nothing_beside_it() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.tiny_database("d.simdb")?;
-    insert_all(
-        &database,
-        (0..500).map(|i| document(i.to_string(), i << 40)),
-    )?;
+    insert_all(&database, keyed(0..500, |i| i << 40))?;
     database.settle()?;
     let plan = database.snapshot()?.stats()?.plan;
     let of_backup = calls_of(|each| {
@@ -63,11 +62,7 @@ fn an_interrupted_copy_leaves_the_file_as_it_was_and_nothing_beside_it() -> Test
         );
         assert_interrupted(&database.compact(after(calls)));
         assert_interrupted(&database.compact_with_plan("6x21", after(calls)));
-        assert_eq!(
-            fs::read_dir(folder.path("."))?.count(),
-            1,
-            "something is left"
-        );
+        assert_eq!(folder.count()?, 1, "something is left");
     }
     // It goes on as if nothing had been.
     insert_all(&database, [document("later", 7)])?;
@@ -115,11 +110,7 @@ fn an_interrupted_build_leaves_nothing_whatever_it_was_doing() -> TestResult {
             1,
             after(calls),
         ));
-        assert_eq!(
-            fs::read_dir(folder.path("."))?.count(),
-            0,
-            "something is left"
-        );
+        assert_eq!(folder.count()?, 0, "something is left");
     }
     Ok(())
 }
@@ -128,10 +119,7 @@ fn an_interrupted_build_leaves_nothing_whatever_it_was_doing() -> TestResult {
 fn a_check_ends_when_nobody_wants_it() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.tiny_database("d.simdb")?;
-    insert_all(
-        &database,
-        (0..500).map(|i| document(i.to_string(), i << 40)),
-    )?;
+    insert_all(&database, keyed(0..500, |i| i << 40))?;
     database.settle()?;
     for calls in [0, 5] {
         let mut told = 0;
@@ -154,10 +142,7 @@ fn a_search_for_pairs_ends_when_nobody_wants_it_also_if_it_finds_none() -> TestR
     let database = folder.database("d.simdb")?;
     // All are near to each other.
     let bits = |i: u64| (i % 256) | (i / 256) << 32;
-    insert_all(
-        &database,
-        (0..12_000).map(|i| document(i.to_string(), bits(i))),
-    )?;
+    insert_all(&database, keyed(0..12_000, bits))?;
     let snapshot = database.snapshot()?;
     let near = Near::within(16).scopes(["none"]);
     // Breaks at the first call that comes so late. Returns how long all took.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use simdb::{Database, Document, OpenOptions};
 
-use crate::support::{Folder, TestResult, assert_sound, run, simdb, spread};
+use crate::support::{Folder, TestResult, assert_has, assert_sound, done, program, spread};
 
 const BATCH: usize = 50;
 
@@ -41,20 +41,14 @@ fn a_killed_ingestion_leaves_whole_batches_and_goes_on_when_repeated() -> TestRe
     let path = folder.path("d.simdb");
     let mut held = 0;
     for (round, pause_ms) in [0, 3, 17, 40, 90].into_iter().enumerate() {
-        let mut command = simdb();
-        command
-            .arg("ingest")
-            .args([&path, &input])
-            .args(["--batch", &BATCH.to_string()]);
-        command.args([
-            "--input-format",
-            "fingerprints",
-            "--max-distance",
-            "0",
-            "--json",
-            "--limit",
-            "1",
-        ]);
+        let mut command = program!(
+            "ingest",
+            &path,
+            &input,
+            "--batch",
+            &BATCH.to_string(),
+            "--input-format fingerprints --max-distance 0 --json --limit 1"
+        );
         // What was printed is durable, but for the batch that was not committed yet.
         let mut told = None;
         for line in kill_after(&mut command, round * 100 + 101, pause_ms)? {
@@ -66,7 +60,7 @@ fn a_killed_ingestion_leaves_whole_batches_and_goes_on_when_repeated() -> TestRe
         }
 
         // A command that only reads opens the file that a killed writer left.
-        run!("stats", &path).expect(0);
+        done!("stats", &path);
         let database = Database::open(&path, &OpenOptions::new())?;
         assert_sound(&database)?;
         let keys = database
@@ -95,23 +89,15 @@ fn a_killed_ingestion_leaves_whole_batches_and_goes_on_when_repeated() -> TestRe
             "round {round}: the kill came too early or too late: {held}"
         );
     }
-    let ran = run!(
+    let ran = done!(
         "ingest",
         &path,
         &input,
-        "--input-format",
-        "fingerprints",
-        "--json",
-        "--max-distance",
-        "0"
-    )
-    .expect(0);
-    let totals = &ran.last()?["in_all"];
-    assert_eq!(
-        (&totals["documents"], &totals["inserted"]),
-        (&documents.into(), &documents.into())
+        "--input-format fingerprints --json --max-distance 0"
     );
-    run!("check", &path).expect(0);
+    let totals = &ran.last()?["in_all"];
+    assert_has!(totals, {"documents": documents, "inserted": documents});
+    done!("check", &path);
     Ok(())
 }
 
@@ -143,7 +129,7 @@ fn news(version: u64) -> String {
 /// What is stored of each item: by the key of the item, its head and its sentences in the order of their keys.
 type Items = BTreeMap<String, Vec<Document>>;
 
-fn items(path: &Path) -> Result<Items, Box<dyn std::error::Error>> {
+fn items(path: &Path) -> TestResult<Items> {
     let database = Database::open(path, &OpenOptions::new())?;
     assert_sound(&database)?;
     let mut items = Items::new();
@@ -169,17 +155,14 @@ fn a_killed_ingestion_of_sentences_leaves_whole_documents_of_one_version() -> Te
         folder.file("2.jsonl", news(2))?,
     ];
     let ingest = |path: &Path, version: usize| {
-        let mut command = simdb();
-        command.arg("ingest").arg(path).arg(&inputs[version - 1]);
-        command.args([
-            "--unit",
-            "sentence",
-            "--batch",
+        program!(
+            "ingest",
+            path,
+            &inputs[version - 1],
+            "--unit sentence --batch",
             &BATCH.to_string(),
-            "--limit",
-            "1",
-        ]);
-        command
+            "--limit 1"
+        )
     };
     let (whole, path) = (folder.path("whole.simdb"), folder.path("killed.simdb"));
     let mut uninterrupted = [Items::new(), Items::new(), Items::new()];

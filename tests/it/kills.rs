@@ -8,7 +8,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +21,7 @@ use simdb::{
 };
 
 use crate::support::random::{chosen_amount, seed_or};
-use crate::support::{Folder, LIMIT, assert_sound, external, go_on, tiny, within};
+use crate::support::{Folder, LIMIT, assert_sound, every, external, go_on, tiny, within};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -218,8 +217,7 @@ impl Life {
             let end = next.saturating_sub(WINDOW);
             tell(&format!("expires {end}"));
             let expiry = Expiry::new().before(end as i64).scopes(["passing"]);
-            self.database
-                .expire(&expiry, |_| ControlFlow::Continue(()))?;
+            self.database.expire(&expiry, every)?;
             tell(&format!("expired {end}"));
         }
     }

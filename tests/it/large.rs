@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use simdb::{Database, Document, Fingerprint, Query, Snapshot};
+use simdb::{Database, Document, Fingerprint, Snapshot};
 
-use crate::support::{Folder, TestResult, assert_sound, document, listed, spread};
+use crate::support::{Folder, TestResult, assert_sound, document, listed, query_of, spread};
 
 type Model = BTreeMap<String, u64>;
 
@@ -45,9 +45,7 @@ fn agree(snapshot: &Snapshot, model: &Model) -> TestResult {
     });
     assert_eq!(&stored.collect::<simdb::Result<Model>>()?, model);
     for bits in model.values() {
-        let query = Query::new(Fingerprint::from_bits(*bits))
-            .near(0)
-            .limit(1_000);
+        let query = query_of(*bits).near(0).limit(1_000);
         let mut found = listed(&snapshot.query(&query)?);
         found.sort_unstable();
         let right = model

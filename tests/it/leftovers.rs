@@ -10,43 +10,37 @@ use std::time::{Duration, Instant};
 
 use simdb::{Database, OpenOptions};
 
-use crate::support::{Folder, TestResult, assert_sound, insert_all, numbered, run, simdb};
+use crate::support::{Folder, TestResult, assert_sound, done, insert_all, numbered, stored};
 
 const DOCUMENTS: u64 = 40_000;
 
 /// A folder with the database `d.simdb` and what it prints as a dump, `dump.jsonl`.
-fn folder() -> Result<Folder, Box<dyn std::error::Error>> {
+fn folder() -> TestResult<Folder> {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
     insert_all(&database, (0..DOCUMENTS).map(numbered))?;
     drop(database);
-    folder.file(
-        "dump.jsonl",
-        run!("dump", folder.path("d.simdb")).expect(0).out,
-    )?;
+    folder.file("dump.jsonl", done!("dump", folder.path("d.simdb")).out)?;
     Ok(folder)
 }
 
 /// The arguments of the commands that write a whole file.
-const COMMANDS: [[&str; 3]; 3] = [
-    ["load", "new.simdb", "dump.jsonl"],
-    ["compact", "d.simdb", "--json"],
-    ["backup", "d.simdb", "new.simdb"],
+const COMMANDS: [&str; 3] = [
+    "load new.simdb dump.jsonl",
+    "compact d.simdb --json",
+    "backup d.simdb new.simdb",
 ];
 
-fn command(folder: &Folder, arguments: &[&str]) -> Command {
-    let mut command = simdb();
-    command
-        .args(arguments)
-        .current_dir(folder.path("."))
-        .stdin(Stdio::null());
+/// A command that says nothing.
+fn command(folder: &Folder, words: &str) -> Command {
+    let mut command = folder.command(words);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 
 fn assert_whole(path: &Path) -> TestResult {
     let database = Database::open(path, &OpenOptions::new())?;
-    assert_eq!(database.snapshot()?.stats()?.documents, DOCUMENTS);
+    assert_eq!(stored(&database)?, DOCUMENTS);
     Ok(assert_sound(&database)?)
 }
 
@@ -54,13 +48,10 @@ fn assert_whole(path: &Path) -> TestResult {
 fn assert_nothing_is_left(folder: &Folder, told: &str) -> TestResult {
     for entry in fs::read_dir(folder.path("."))? {
         let name = entry?.file_name();
-        assert!(
-            ["d.simdb", "dump.jsonl", "new.simdb"]
-                .iter()
-                .any(|it| name == *it),
-            "{told} left {}",
-            name.display()
-        );
+        let is_known = ["d.simdb", "dump.jsonl", "new.simdb"]
+            .iter()
+            .any(|it| name == *it);
+        assert!(is_known, "{told} left {}", name.display());
     }
     if folder.path("new.simdb").exists() {
         assert_whole(&folder.path("new.simdb"))?;
@@ -75,7 +66,7 @@ fn assert_nothing_is_left(folder: &Folder, told: &str) -> TestResult {
 #[test]
 fn a_command_that_a_signal_stops_leaves_no_file() -> TestResult {
     let folder = folder()?;
-    for arguments in COMMANDS {
+    for words in COMMANDS {
         // The signals are spread over the shortest time that the command has taken so far.
         let mut takes = Duration::MAX;
         let mut stopped = 0;
@@ -85,7 +76,7 @@ fn a_command_that_a_signal_stops_leaves_no_file() -> TestResult {
                 break;
             }
             let begun = Instant::now();
-            let mut child = command(&folder, &arguments).spawn()?;
+            let mut child = command(&folder, words).spawn()?;
             if round > 0 {
                 std::thread::sleep(takes.mul_f64((round * 7 % 20) as f64 / 20.0));
                 let signal = ["INT", "TERM"][round % 2];
@@ -96,12 +87,10 @@ fn a_command_that_a_signal_stops_leaves_no_file() -> TestResult {
                 Some(_) => stopped += 1,
                 None => takes = takes.min(begun.elapsed()),
             }
-            assert_nothing_is_left(&folder, &format!("{} in round {round}", arguments[0]))?;
+            assert_nothing_is_left(&folder, &format!("{words} in round {round}"))?;
         }
-        assert!(
-            stopped > 2,
-            "{arguments:?}: only {stopped} of 200 signals came before the end"
-        );
+        let what = format!("{words}: only {stopped} of 200 signals came before the end");
+        assert!(stopped > 2, "{what}");
         assert_whole(&folder.path("d.simdb"))?;
     }
     Ok(())

@@ -4,11 +4,11 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use simdb::{Database, Fingerprint, OpenOptions, Policy, Query, Snapshot};
+use simdb::{Database, OpenOptions, Policy, Snapshot};
 
 use crate::support::{
     Folder, TestResult, assert_sound, document, external, go_on, in_one_of_five_tries, insert_all,
-    listed, spread, tiny, wait_until,
+    listed, numbered, query_of, spread, tiny, wait_until,
 };
 
 /// How deep a row is pushed before its next change.
@@ -55,9 +55,7 @@ fn put_delete_put(first: Depth, second: Depth, third: Depth) -> TestResult {
     // An even fingerprint. The fingerprints of fillers are odd.
     let bits = 0x0123_4567_89ab_cdee;
     let found = |database: &Database| -> simdb::Result<_> {
-        let matches = database
-            .snapshot()?
-            .query(&Query::new(Fingerprint::from_bits(bits)).near(0))?;
+        let matches = database.snapshot()?.query(&query_of(bits).near(0))?;
         Ok(listed(&matches))
     };
     // Some levels are there already.
@@ -143,12 +141,7 @@ fn query_time(database: &Database) -> simdb::Result<Duration> {
     for _ in 0..7 {
         let begun = Instant::now();
         for i in 0..2_000u64 {
-            snapshot.query(
-                &Query::new(Fingerprint::from_bits(
-                    i.wrapping_mul(0xd6e8_feb8_6659_fd93),
-                ))
-                .limit(0),
-            )?;
+            snapshot.query(&query_of(i.wrapping_mul(0xd6e8_feb8_6659_fd93)).limit(0))?;
         }
         times.push(begun.elapsed());
     }
@@ -277,7 +270,7 @@ fn a_hot_fingerprint_costs_what_others_cost() -> TestResult {
     }
     database.settle()?;
     let total = |snapshot: &Snapshot, bits: u64, expected: u64| -> simdb::Result<()> {
-        let found = snapshot.query(&Query::new(Fingerprint::from_bits(bits)).near(0).limit(3))?;
+        let found = snapshot.query(&query_of(bits).near(0).limit(3))?;
         assert_eq!(found.total(), expected);
         Ok(())
     };
@@ -331,14 +324,9 @@ fn a_reopened_database_goes_on_merging_where_it_was() -> TestResult {
             options.tiny_blocks()
         };
         let database = Database::open(folder.path("d.simdb"), &options)?;
-        insert_all(
-            &database,
-            (round * 40..round * 40 + 40).map(|i| document(i.to_string(), spread(i))),
-        )?;
+        insert_all(&database, (round * 40..round * 40 + 40).map(numbered))?;
         for i in 0..(round + 1) * 40 {
-            let found = database
-                .snapshot()?
-                .query(&Query::new(Fingerprint::from_bits(spread(i))).near(0))?;
+            let found = database.snapshot()?.query(&query_of(spread(i)).near(0))?;
             assert_eq!(listed(&found), [(i.to_string(), 0)]);
         }
     }
@@ -352,10 +340,7 @@ fn recent_documents_are_merged_in_a_pause() -> TestResult {
     let options = external().recent_documents(1_000);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let begun = Instant::now();
-    insert_all(
-        &database,
-        (0..400).map(|i| document(i.to_string(), spread(i))),
-    )?;
+    insert_all(&database, (0..400).map(numbered))?;
     let levels = || database.snapshot()?.stats().map(|stats| stats.levels);
     // This thread may have lost its processor for as long as a pause is, which is a second.
     let is_merged = levels()? > 0;
@@ -385,7 +370,7 @@ fn readers_and_writers_are_right_while_long_runs_are_merged() -> TestResult {
             (documents - TOGETHER) / (TOGETHER / 3 * 2) + 1
         };
         for i in (0..commits * TOGETHER).step_by(419) {
-            let found = snapshot.query(&Query::new(Fingerprint::from_bits(spread(i))).near(0))?;
+            let found = snapshot.query(&query_of(spread(i)).near(0))?;
             let expected = if is_deleted(i, commits) {
                 vec![]
             } else {

@@ -4,18 +4,17 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use simdb::{
-    Change, Database, Document, Error, Fingerprint, Near, OpenOptions, Policy, Query, Sketch,
-    SketchSize, Snapshot,
+    Change, Database, Document, Error, Fingerprint, Near, OpenOptions, Policy, Sketch, SketchSize,
+    Snapshot,
 };
 
 use crate::support::{
-    Folder, TestResult, assert_sound, document, going_on, insert_all, listed, tiny,
+    Folder, TestResult, assert_error, assert_sound, document, going_on, insert_all, keyed, listed,
+    query_of, tiny,
 };
 
 fn near(snapshot: &Snapshot, bits: u64) -> simdb::Result<Vec<(String, u32)>> {
-    Ok(listed(
-        &snapshot.query(&Query::new(Fingerprint::from_bits(bits)))?,
-    ))
+    Ok(listed(&snapshot.query(&query_of(bits))?))
 }
 
 #[test]
@@ -69,9 +68,7 @@ fn a_search_by_time_finds_the_nearest_of_many() -> TestResult {
     let snapshot = database.snapshot()?;
     for since in [0, 25_000, 100_000, 177_000, 500_000] {
         for limit in [0, 1, 10, 100_000] {
-            let query = Query::new(Fingerprint::from_bits(0))
-                .near(Near::within(16).since(since))
-                .limit(limit);
+            let query = query_of(0).near(Near::within(16).since(since)).limit(limit);
             let mut expected: Vec<&Document> = documents
                 .iter()
                 .filter(|it| {
@@ -106,7 +103,7 @@ fn a_search_by_time_finds_the_nearest_of_many() -> TestResult {
                 "{since}, {limit}"
             );
         }
-        let query = Query::new(Fingerprint::from_bits(0)).near(Near::within(16).since(since));
+        let query = query_of(0).near(Near::within(16).since(since));
         assert_eq!(snapshot.any_match(&query)?, since < 500_000);
     }
     Ok(())
@@ -209,12 +206,12 @@ fn a_large_group_of_one_fingerprint_is_counted_and_listed_newest_first() -> Test
         (0..3_000).map(|i| document(format!("{i:04}"), 7).with_scope(scope(i))),
     )?;
     let snapshot = database.snapshot()?;
-    let all = snapshot.query(&Query::new(Fingerprint::from_bits(7)).limit(4))?;
+    let all = snapshot.query(&query_of(7).limit(4))?;
     assert_eq!((all.total(), all.total_is_exact()), (3_000, true));
     let keys: Vec<String> = listed(&all).into_iter().map(|(key, _)| key).collect();
     assert_eq!(keys, ["2999", "2998", "2997", "2996"]);
     let in_scopes = snapshot.query(
-        &Query::new(Fingerprint::from_bits(7))
+        &query_of(7)
             .limit(3)
             .near(Near::new().scopes(["en", "", "none"])),
     )?;
@@ -225,19 +222,14 @@ fn a_large_group_of_one_fingerprint_is_counted_and_listed_newest_first() -> Test
     );
     assert_eq!(
         snapshot
-            .query(&Query::new(Fingerprint::from_bits(7)).near(Near::new().scopes(["none"])))?
+            .query(&query_of(7).near(Near::new().scopes(["none"])))?
             .total(),
         0
     );
+    assert_eq!(snapshot.query(&query_of(7).limit(0))?.total(), 3_000);
     assert_eq!(
         snapshot
-            .query(&Query::new(Fingerprint::from_bits(7)).limit(0))?
-            .total(),
-        3_000
-    );
-    assert_eq!(
-        snapshot
-            .query(&Query::new(Fingerprint::from_bits(7)).limit(usize::MAX))?
+            .query(&query_of(7).limit(usize::MAX))?
             .iter()
             .count(),
         3_000
@@ -263,7 +255,7 @@ fn a_group_of_many_scopes_costs_no_more_than_one_of_a_single_scope() -> TestResu
     let snapshot = database.snapshot()?;
     let ask = |bits: u64, second: &str| -> simdb::Result<Duration> {
         let begun = Instant::now();
-        let found = snapshot.query(&Query::new(Fingerprint::from_bits(bits)).limit(2))?;
+        let found = snapshot.query(&query_of(bits).limit(2))?;
         let took = begun.elapsed();
         assert_eq!((found.total(), &listed(&found)[1].0[..]), (5_000, second));
         Ok(took)
@@ -275,10 +267,8 @@ fn a_group_of_many_scopes_costs_no_more_than_one_of_a_single_scope() -> TestResu
         many = many.min(ask(7, "4998")?);
         single = single.min(ask(ON_ONE_SITE, "one 4998")?);
     }
-    let one = snapshot.query(
-        &Query::new(Fingerprint::from_bits(7))
-            .near(Near::new().scopes(["site 17", "site 18", "site 17"])),
-    )?;
+    let one =
+        snapshot.query(&query_of(7).near(Near::new().scopes(["site 17", "site 18", "site 17"])))?;
     assert_eq!((one.total(), &listed(&one)[0].0[..]), (2, "0018"));
     // When every scope was read, a query took a hundred times as long.
     assert!(many < 10 * single, "{many:?}, of a single scope {single:?}");
@@ -303,11 +293,7 @@ fn totals_by_time_are_exact_up_to_the_limit_and_then_say_so() -> TestResult {
         (0..1_000).map(|i| document(i.to_string(), 7).with_seen(i)),
     )?;
     let snapshot = database.snapshot()?;
-    let since = |seen| {
-        Query::new(Fingerprint::from_bits(7))
-            .limit(10)
-            .near(Near::new().since(seen))
-    };
+    let since = |seen| query_of(7).limit(10).near(Near::new().since(seen));
     let few = snapshot.query(&since(995))?;
     assert_eq!(
         (few.total(), few.total_is_exact(), few.iter().count()),
@@ -342,12 +328,7 @@ fn documents_too_short_to_judge_are_stored_and_match_nothing() -> TestResult {
     txn.commit()?;
     let snapshot = database.snapshot()?;
     assert_eq!(snapshot.get("a")?.map(|it| it.fingerprint()), Some(None));
-    assert_eq!(
-        snapshot
-            .query(&Query::new(Fingerprint::from_bits(0)).near(64))?
-            .total(),
-        0
-    );
+    assert_eq!(snapshot.query(&query_of(0).near(64))?.total(), 0);
     let stats = snapshot.stats()?;
     assert_eq!(
         (stats.documents, stats.too_short, stats.fingerprints),
@@ -439,46 +420,27 @@ fn documents_out_of_bounds_are_refused_and_the_transaction_goes_on() -> TestResu
     let database = folder.database("d.simdb")?;
     let mut txn = database.begin_write()?;
     txn.insert(&document("before", 1))?;
-    assert!(matches!(
-        txn.insert(&document("", 1)),
-        Err(Error::KeyLength { bytes: 0, .. })
-    ));
-    assert!(matches!(
-        txn.insert_if_new(&document([0; 5_000], 1), &Policy::link()),
-        Err(Error::KeyLength { bytes: 5_000, .. })
-    ));
+    assert_error!(txn.insert(&document("", 1)) => Error::KeyLength { bytes: 0, .. });
+    assert_error!(
+        txn.insert_if_new(&document([0; 5_000], 1), &Policy::link())
+        => Error::KeyLength { bytes: 5_000, .. }
+    );
     // A look-up said that there is no such document, as if there could be one.
-    assert!(matches!(
-        txn.delete(""),
-        Err(Error::KeyLength { bytes: 0, .. })
-    ));
-    assert!(matches!(
-        txn.delete([b'k'; 4_097]),
-        Err(Error::KeyLength { bytes: 4_097, .. })
-    ));
+    assert_error!(txn.delete("") => Error::KeyLength { bytes: 0, .. });
+    assert_error!(txn.delete([b'k'; 4_097]) => Error::KeyLength { bytes: 4_097, .. });
     let snapshot = database.snapshot()?;
-    assert!(matches!(
-        snapshot.get(""),
-        Err(Error::KeyLength { bytes: 0, .. })
-    ));
-    assert!(matches!(
-        snapshot.get([b'k'; 4_097]),
-        Err(Error::KeyLength { bytes: 4_097, .. })
-    ));
+    assert_error!(snapshot.get("") => Error::KeyLength { bytes: 0, .. });
+    assert_error!(snapshot.get([b'k'; 4_097]) => Error::KeyLength { bytes: 4_097, .. });
     assert_eq!(snapshot.get([b'k'; 4_096])?, None);
     let far = Policy::link().near(65);
-    assert!(matches!(
-        txn.insert_if_new(&document("k", 1), &far),
-        Err(Error::MaxDistance { given: 65, .. })
-    ));
+    assert_error!(
+        txn.insert_if_new(&document("k", 1), &far) => Error::MaxDistance { given: 65, .. }
+    );
     txn.insert(&document([0xff; 4_096], 1))?;
     txn.commit()?;
     assert_eq!(database.snapshot()?.stats()?.documents, 2);
-    let query = Query::new(Fingerprint::from_bits(1)).near(65);
-    assert!(matches!(
-        database.snapshot()?.query(&query),
-        Err(Error::MaxDistance { given: 65, .. })
-    ));
+    let query = query_of(1).near(65);
+    assert_error!(database.snapshot()?.query(&query) => Error::MaxDistance { given: 65, .. });
     Ok(())
 }
 
@@ -524,17 +486,7 @@ fn check_needs_the_database_for_itself() -> TestResult {
     let database = folder.database("d.simdb")?;
     let snapshots = [database.snapshot()?, database.snapshot()?];
     let refused = database.check();
-    assert!(
-        matches!(
-            refused,
-            Err(Error::InUse {
-                snapshots: 2,
-                transaction: false,
-                ..
-            })
-        ),
-        "{refused:?}"
-    );
+    assert_error!(&refused => Error::InUse { snapshots: 2, transaction: false, .. });
     let txn = database.begin_write()?;
     let refused = database.check().expect_err("it is in use").to_string();
     assert!(
@@ -543,25 +495,14 @@ fn check_needs_the_database_for_itself() -> TestResult {
     );
     drop(snapshots);
     let refused = database.check();
-    assert!(
-        matches!(
-            refused,
-            Err(Error::InUse {
-                snapshots: 0,
-                transaction: true,
-                ..
-            })
-        ),
-        "{refused:?}"
-    );
+    assert_error!(&refused => Error::InUse { snapshots: 0, transaction: true, .. });
     drop(txn);
     // It waited for the compaction that waited for it.
     let compacted = database.compact(|_, _| {
-        let refused = database.check();
-        assert!(matches!(refused, Err(Error::InUse { .. })), "{refused:?}");
+        assert_error!(database.check() => Error::InUse { .. });
         ControlFlow::Break(())
     });
-    assert!(matches!(compacted, Err(Error::Interrupted)));
+    assert_error!(compacted => Error::Interrupted);
     assert_sound(&database)?;
     Ok(())
 }
@@ -570,10 +511,7 @@ fn check_needs_the_database_for_itself() -> TestResult {
 fn check_tells_its_progress_up_to_the_end() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.tiny_database("d.simdb")?;
-    insert_all(
-        &database,
-        (0..500).map(|i| document(i.to_string(), i << 40)),
-    )?;
+    insert_all(&database, keyed(0..500, |i| i << 40))?;
     database.settle()?;
     let mut told = Vec::new();
     let report = database.check_with(going_on(|done, all| told.push((done, all))))?;

@@ -1,8 +1,10 @@
 //! The bounds of options and arguments: values at a bound and beyond it.
 
-use simdb::{Cache, CreateOptions, Database, Fingerprint, OpenOptions, Query};
+use simdb::{Cache, CreateOptions, Database, OpenOptions};
 
-use crate::support::{Folder, TestResult, assert_sound, document, external, insert_all, run};
+use crate::support::{
+    Folder, TestResult, assert_sound, done, external, insert_all, keyed, query_of, run,
+};
 
 /// The memory for a cache as large as possible was allocated at once, after a sum that was too large for
 /// its type. With as many recent documents as possible, a merge was always due, and commits did not end.
@@ -13,18 +15,10 @@ fn options_as_large_as_possible_are_taken() -> TestResult {
         .cache(Cache::Bytes(usize::MAX))
         .recent_documents(usize::MAX);
     let database = Database::create(folder.path("d.simdb"), &options)?;
-    insert_all(
-        &database,
-        (0..1_000).map(|i| document(i.to_string(), i << 40)),
-    )?;
-    insert_all(
-        &database,
-        (0..1_000).map(|i| document(i.to_string(), i << 20)),
-    )?;
+    insert_all(&database, keyed(0..1_000, |i| i << 40))?;
+    insert_all(&database, keyed(0..1_000, |i| i << 20))?;
     database.settle()?;
-    let query = Query::new(Fingerprint::from_bits(0))
-        .near(64)
-        .limit(usize::MAX);
+    let query = query_of(0).near(64).limit(usize::MAX);
     assert_eq!(database.snapshot()?.query(&query)?.as_slice().len(), 1_000);
     assert_sound(&database)?;
     drop(database);
@@ -47,10 +41,7 @@ fn options_as_large_as_possible_are_taken() -> TestResult {
 fn the_greatest_number_asks_for_all_there_are() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.tiny_database("d.simdb")?;
-    insert_all(
-        &database,
-        (0..1_000).map(|i| document(i.to_string(), i % 7)),
-    )?;
+    insert_all(&database, keyed(0..1_000, |i| i % 7))?;
     let snapshot = database.snapshot()?;
     for most in [1_001, usize::MAX] {
         assert_eq!(snapshot.sample(most)?.len(), 1_000);
@@ -60,7 +51,7 @@ fn the_greatest_number_asks_for_all_there_are() -> TestResult {
         let prefixes = snapshot.fullest_prefixes(most)?;
         assert!(!prefixes.prefixes.is_empty());
     }
-    let query = Query::new(Fingerprint::from_bits(0)).nearest(usize::MAX);
+    let query = query_of(0).nearest(usize::MAX);
     assert_eq!(snapshot.query(&query)?.total(), 1_000);
     let plans = |distance| CreateOptions::new().max_distance(distance).plans(&[]);
     for distance in [65, u32::MAX] {
@@ -76,17 +67,16 @@ fn create_takes_every_distance_and_size() -> TestResult {
     let folder = Folder::new()?;
     for (distance, expect) in [("32", "1000000"), ("64", "1099511627776")] {
         let path = folder.path(&format!("{distance}.simdb"));
-        run!(
+        done!(
             "create",
             &path,
             "--max-distance",
             distance,
             "--expect",
             expect
-        )
-        .expect(0);
+        );
     }
-    let plans = run!("plan", "--max-distance", "64").expect(0).out;
+    let plans = done!("plan --max-distance 64").out;
     assert!(
         plans
             .lines()
@@ -103,18 +93,10 @@ fn keys_that_no_document_can_have_are_refused() -> TestResult {
     let folder = Folder::new()?;
     drop(folder.database("d.simdb")?);
     let (database, long) = (folder.path("d.simdb"), "k".repeat(4_097));
-    run!("get", &database, "")
-        .expect(2)
-        .says("the key is empty");
-    run!("get", &database, &long)
-        .expect(2)
-        .says("the key has 4097 bytes");
-    run!("query", &database, "--key", &long)
-        .expect(2)
-        .says("the key has 4097 bytes");
-    run!("delete", &database, &long)
-        .expect(2)
-        .says("the key has 4097 bytes");
+    run!("get", &database, "").refused("the key is empty");
+    run!("get", &database, &long).refused("the key has 4097 bytes");
+    run!("query", &database, "--key", &long).refused("the key has 4097 bytes");
+    run!("delete", &database, &long).refused("the key has 4097 bytes");
     Ok(())
 }
 
@@ -128,14 +110,8 @@ fn a_length_as_large_as_possible_is_told_as_wrong() -> TestResult {
         );
         let input = folder.file("a.warc", record)?;
         let path = folder.path("d.simdb");
-        run!(
-            "ingest",
-            &path,
-            &input,
-            "--max-record",
-            "18446744073709551615"
-        )
-        .says("the WARC record ends too early");
+        run!("ingest", &path, &input, "--max-record 18446744073709551615")
+            .says("the WARC record ends too early");
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `simdb load`: what it keeps of a dump, and what it says of one that is not whole.
 
-use crate::support::{Folder, Ran, TestResult, gzip, insert_all, numbered, run};
+use crate::support::{Folder, Ran, TestResult, done, gzip, insert_all, numbered, run};
 
 const HEADER: &str = concat!(
     r#"{"simdb_dump":2,"scheme":"external","max_distance":3,"#,
@@ -17,11 +17,9 @@ fn load(folder: &Folder, dump: impl AsRef<[u8]>) -> std::io::Result<Ran> {
 fn the_time_of_creation_is_kept() -> TestResult {
     let folder = Folder::new()?;
     load(&folder, format!("{HEADER}\n{DOCUMENT}\n"))?.expect(0);
-    let stats = run!("stats", folder.path("l.simdb"), "--json")
-        .expect(0)
-        .object()?;
+    let stats = done!("stats", folder.path("l.simdb"), "--json").object()?;
     assert_eq!(stats["created"], 1_234_567_890);
-    let dump = run!("dump", folder.path("l.simdb")).expect(0).out;
+    let dump = done!("dump", folder.path("l.simdb")).out;
     assert!(
         dump.lines()
             .next()
@@ -38,7 +36,7 @@ fn a_packed_dump_is_unpacked() -> TestResult {
     load(&folder, zstd::encode_all(dump.as_bytes(), 1)?)?.expect(0);
     std::fs::remove_file(folder.path("l.simdb"))?;
     let cut = &zstd::encode_all(dump.as_bytes(), 1)?[..40];
-    load(&folder, cut)?.expect(2).says("ends too early");
+    load(&folder, cut)?.refused("ends too early");
     load(&folder, gzip(dump.as_bytes())?)?.expect(0);
     // So do editors of Windows.
     std::fs::remove_file(folder.path("l.simdb"))?;
@@ -51,9 +49,7 @@ fn blank_lines_are_passed_over_but_counted() -> TestResult {
     let folder = Folder::new()?;
     load(&folder, format!("\n{HEADER}\n\n  \n{DOCUMENT}\n\n"))?.expect(0);
     std::fs::remove_file(folder.path("l.simdb"))?;
-    load(&folder, format!("{HEADER}\n\n\nnonsense\n"))?
-        .expect(2)
-        .says("dump, line 4: ");
+    load(&folder, format!("{HEADER}\n\n\nnonsense\n"))?.refused("dump, line 4: ");
     Ok(())
 }
 
@@ -64,7 +60,7 @@ fn a_message_has_one_line_number() -> TestResult {
         format!("{HEADER}\n{{\"key\": nonsense}}\n"),
         format!("{HEADER}\n{{\"key\":\"a\",\"sewn\":0}}\n"),
     ] {
-        let ran = load(&folder, dump)?.expect(2).says("line 2: ");
+        let ran = load(&folder, dump)?.refused("line 2: ");
         assert_eq!(ran.err.matches("line").count(), 1, "{}", ran.err);
         assert!(ran.err.contains("at column"), "{}", ran.err);
     }
@@ -75,20 +71,16 @@ fn a_message_has_one_line_number() -> TestResult {
 fn a_document_without_content_is_refused() -> TestResult {
     let folder = Folder::new()?;
     load(&folder, format!("{HEADER}\n{{\"key\":\"a\",\"seen\":0}}\n"))?
-        .expect(2)
-        .says("neither a fingerprint nor");
+        .refused("neither a fingerprint nor");
     load(
         &folder,
         format!(
             "{HEADER}\n{{\"key\":\"a\",\"fingerprint\":null,\"too_short\":false,\"seen\":0}}\n"
         ),
     )?
-    .expect(2)
-    .says("neither a fingerprint nor");
+    .refused("neither a fingerprint nor");
     let both = DOCUMENT.replace("\"seen\"", "\"too_short\":true,\"seen\"");
-    load(&folder, format!("{HEADER}\n{both}\n"))?
-        .expect(2)
-        .says("too short");
+    load(&folder, format!("{HEADER}\n{both}\n"))?.refused("too short");
     load(
         &folder,
         format!("{HEADER}\n{{\"key\":\"a\",\"fingerprint\":null,\"too_short\":true,\"seen\":0}}\n"),
@@ -101,13 +93,13 @@ fn a_document_without_content_is_refused() -> TestResult {
 fn damaged_gzip_is_told_with_a_warning_of_what_came_before() -> TestResult {
     let folder = Folder::new()?;
     insert_all(&folder.database("d.simdb")?, (0..5_000).map(numbered))?;
-    let dump = run!("dump", folder.path("d.simdb")).expect(0).out;
+    let dump = done!("dump", folder.path("d.simdb")).out;
     let whole = gzip(dump.as_bytes())?;
     let mut wrong_sum = whole.clone();
     let at = wrong_sum.len() - 8;
     wrong_sum[at] ^= 1;
     for damaged in [&whole[..whole.len() / 2], &wrong_sum] {
-        load(&folder, damaged)?.expect(2).says("may be damaged too");
+        load(&folder, damaged)?.refused("may be damaged too");
         assert!(!folder.path("l.simdb").exists());
     }
     load(&folder, &whole)?.expect(0);
@@ -121,13 +113,9 @@ fn what_is_no_dump_is_named() -> TestResult {
         folder.database("d.simdb")?;
         folder.path("d.simdb")
     })?;
-    load(&folder, b"BZh91AY&SY and more")?
-        .expect(2)
-        .says("bzip2");
-    load(&folder, database)?
-        .expect(2)
-        .says("is a database of redb or simdb");
-    load(&folder, b"\xff\xfe{\0\"\0")?.expect(2).says("UTF-16");
+    load(&folder, b"BZh91AY&SY and more")?.refused("bzip2");
+    load(&folder, database)?.refused("is a database of redb or simdb");
+    load(&folder, b"\xff\xfe{\0\"\0")?.refused("UTF-16");
     assert!(!folder.path("l.simdb").exists());
     Ok(())
 }

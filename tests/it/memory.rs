@@ -3,17 +3,17 @@
 use simdb::inspect::Statistics;
 use simdb::{Cache, Database, OpenOptions, Query};
 
-use crate::support::{Folder, TestResult, document, external, go_on, insert_all, run, spread};
+use crate::support::{
+    Folder, TestResult, assert_has, document, done, external, go_on, insert_all, keyed, query_of,
+    run, spread,
+};
 
 const DOCUMENTS: u64 = 30_000;
 
 fn create(folder: &Folder, name: &str) -> simdb::Result<Database> {
     let options = external().plan("4x16").recent_documents(1_000);
     let database = Database::create(folder.path(name), &options.cache(Cache::Bytes(64 << 20)))?;
-    insert_all(
-        &database,
-        (0..DOCUMENTS).map(|i| document(i.to_string(), spread(i + 1))),
-    )?;
+    insert_all(&database, keyed(0..DOCUMENTS, |i| spread(i + 1)))?;
     database.settle()?;
     Ok(database)
 }
@@ -28,9 +28,7 @@ fn open_with(folder: &Folder, cache: u64) -> simdb::Result<Database> {
 fn ask_for_all(database: &Database) -> TestResult {
     let snapshot = database.snapshot()?;
     for number in 0..DOCUMENTS {
-        let query = Query::new(simdb::Fingerprint::from_bits(spread(number + 1)))
-            .near(3)
-            .limit(0);
+        let query = query_of(spread(number + 1)).near(3).limit(0);
         assert!(
             snapshot.query(&query)?.total() > 0,
             "document {number} was not found"
@@ -166,27 +164,20 @@ fn the_command_says_what_it_would_take() -> TestResult {
     let folder = Folder::new()?;
     drop(create(&folder, "d.simdb")?);
     let path = folder.path("d.simdb");
-    let fits = run!("stats", &path).expect(0);
+    let fits = done!("stats", &path);
     assert!(
         fits.err.is_empty() && fits.out.contains("enough: queries need "),
         "{} {}",
         fits.out,
         fits.err
     );
-    let small = run!("stats", &path, "--cache", "100000").expect(0);
+    let small = done!("stats", &path, "--cache 100000");
     let told = "the tables do not fit into the cache of 100.0 kB";
     assert!(small.out.contains(told), "{}", small.out);
-    let object = run!("stats", &path, "--cache", "0%", "--json")
-        .expect(0)
-        .object()?;
-    assert_eq!(
-        (&object["tables_fit"], &object["cache_limit_bytes"]),
-        (&false.into(), &0.into())
-    );
+    let object = done!("stats", &path, "--cache 0% --json").object()?;
+    assert_has!(object, {"tables_fit": false, "cache_limit_bytes": 0});
     for wrong in ["101%", "-1%", "NaN%", "much"] {
-        run!("stats", &path, format!("--cache={wrong}"))
-            .expect(2)
-            .says("a share from 0% to 100%");
+        run!("stats", &path, format!("--cache={wrong}")).refused("a share from 0% to 100%");
     }
     Ok(())
 }

@@ -1,13 +1,14 @@
 //! Metrics: what has happened in an open database, as numbers and as text for Prometheus.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use simdb::inspect::Metrics;
 use simdb::{Database, Expiry, Fingerprint, OpenOptions, Policy, Query, WriterOptions};
 
-use crate::support::{Folder, TestResult, document, external, insert_all, spread, wait_until};
+use crate::support::{
+    Folder, TestResult, document, every, external, go_on, insert_all, keyed, spread, wait_until,
+};
 
 /// Fingerprints that are spread evenly.
 fn bits(number: u64) -> u64 {
@@ -96,14 +97,8 @@ fn queries_merges_and_the_cache_are_counted() -> TestResult {
     let folder = Folder::new()?;
     let options = external().plan("4x16").recent_documents(1_000);
     let database = Database::create(folder.path("d.simdb"), &options)?;
-    insert_all(
-        &database,
-        (0..20_000).map(|i| document(i.to_string(), bits(i))),
-    )?;
-    insert_all(
-        &database,
-        (20_000..21_500).map(|i| document(i.to_string(), bits(i))),
-    )?;
+    insert_all(&database, keyed(0..20_000, bits))?;
+    insert_all(&database, keyed(20_000..21_500, bits))?;
     database.settle()?;
     let merged = database.metrics();
     assert!(
@@ -250,7 +245,7 @@ fn a_snapshot_of_an_older_commit_keeps_space_until_it_is_dropped() -> TestResult
         metrics.snapshots == 1 && metrics.oldest_pin.is_some()
     });
     let length = database.metrics().file_bytes;
-    database.compact(|_, _| ControlFlow::Continue(()))?;
+    database.compact(go_on)?;
     let metrics = database.metrics();
     let kept = metrics.pinned_bytes;
     assert!(
@@ -288,10 +283,7 @@ fn expired_documents_are_counted_apart() -> TestResult {
         &database,
         (0..10).map(|i| document(i.to_string(), bits(i)).with_seen(i as i64)),
     )?;
-    assert_eq!(
-        database.expire(&Expiry::new().before(4), |_| ControlFlow::Continue(()))?,
-        4
-    );
+    assert_eq!(database.expire(&Expiry::new().before(4), every)?, 4);
     let metrics = database.metrics();
     assert_eq!(
         (
@@ -529,7 +521,7 @@ fn a_compaction_leaves_in_memory_what_was_there() -> TestResult {
         }
         Ok(database.metrics().blocks_read - before)
     };
-    let go_on = |_, _| ControlFlow::Continue(());
+    let go_on = go_on;
 
     let database = Database::open(&path, &OpenOptions::new())?;
     assert!(blocks_read_by_queries(&database)? > 0);

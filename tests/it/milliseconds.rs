@@ -3,16 +3,12 @@
 //! A time in milliseconds was taken for seconds: the document counted as seen in the year 55840, and never expired. An
 //! expiry of what is older than such a time removed everything.
 
-use std::ops::ControlFlow;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::json;
-use simdb::{
-    Clustering, CreateOptions, Database, Error, Expiry, Fingerprint, Near, Policy, Query,
-    UnixSeconds,
-};
+use simdb::{Clustering, CreateOptions, Database, Error, Expiry, Near, Policy, UnixSeconds};
 
-use crate::support::{Folder, TestResult, document, insert_all, run};
+use crate::support::{Folder, TestResult, document, done, every, insert_all, query_of, run};
 
 const MILLISECONDS: i64 = 1_700_000_000_000;
 
@@ -34,10 +30,7 @@ fn no_way_into_the_library_takes_milliseconds_for_seconds() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
     insert_all(&database, [document("a", 7).with_seen(1_700_000_000)])?;
-    let (late, query) = (
-        document("b", 7).with_seen(MILLISECONDS),
-        Query::new(Fingerprint::from_bits(7)),
-    );
+    let (late, query) = (document("b", 7).with_seen(MILLISECONDS), query_of(7));
 
     let mut txn = database.begin_write()?;
     assert!(is_refused(txn.insert(&late)));
@@ -68,21 +61,15 @@ fn no_way_into_the_library_takes_milliseconds_for_seconds() -> TestResult {
     assert!(is_refused(
         snapshot
             .pairs(Near::within(3).since(MILLISECONDS))
-            .run(|_| ControlFlow::Continue(()))
+            .run(every)
     ));
     let clustering = Clustering::new().near(Near::new().since(MILLISECONDS));
-    assert!(is_refused(
-        snapshot.clusters(&clustering, |_| ControlFlow::Continue(()))
-    ));
+    assert!(is_refused(snapshot.clusters(&clustering, every)));
     let expiry = Expiry::new().before(MILLISECONDS);
-    assert!(is_refused(
-        snapshot.to_expire(&expiry, |_| ControlFlow::Continue(()))
-    ));
+    assert!(is_refused(snapshot.to_expire(&expiry, every)));
     drop(snapshot);
     assert!(is_refused(database.delete_duplicates(&clustering)));
-    assert!(is_refused(
-        database.expire(&expiry, |_| ControlFlow::Continue(()))
-    ));
+    assert!(is_refused(database.expire(&expiry, every)));
     assert!(is_refused(Database::create(
         folder.path("n.simdb"),
         &CreateOptions::new().created(MILLISECONDS)
@@ -109,7 +96,7 @@ fn times_are_given_as_seconds_or_as_times_of_the_system() -> TestResult {
             document("b", 7).with_seen(200),
         ],
     )?;
-    let query = Query::new(Fingerprint::from_bits(7));
+    let query = query_of(7);
     for since in [UnixSeconds::from(150), at(150).into()] {
         assert_eq!(
             database
@@ -119,13 +106,7 @@ fn times_are_given_as_seconds_or_as_times_of_the_system() -> TestResult {
             1
         );
     }
-    assert_eq!(
-        database.expire(
-            &Expiry::new().before(at(101)),
-            |_| ControlFlow::Continue(())
-        )?,
-        1
-    );
+    assert_eq!(database.expire(&Expiry::new().before(at(101)), every)?, 1);
     let mut txn = database.begin_write()?;
     assert!(txn.touch("b", at(300))?);
     txn.commit()?;
@@ -151,7 +132,7 @@ fn the_program_names_the_record_and_the_seconds_to_give() -> TestResult {
         record("e", "seen", (-MILLISECONDS).into()),
     ];
     let input = folder.file("in.jsonl", lines.join("\n"))?;
-    let ran = run!("ingest", &database, &input).expect(0);
+    let ran = done!("ingest", &database, &input);
     let ran = ran
         .says("in.jsonl, line 2: the time 1700000000000 ")
         .says("looks like milliseconds");
@@ -162,23 +143,17 @@ fn the_program_names_the_record_and_the_seconds_to_give() -> TestResult {
         .says("line 4: the time 1700000000000 ")
         .says("line 5: the time -1700000000000 ");
     ran.says("give Unix seconds, here 1700000000");
-    let dump = run!("dump", &database).expect(0).out;
+    let dump = done!("dump", &database).out;
     assert_eq!(dump.lines().count(), 2, "{dump}");
     let header = dump.lines().next().ok_or("a header")?;
     let copy = folder.file("dump.jsonl", format!("{header}\n{}\n", lines[1]))?;
-    run!("load", folder.path("l.simdb"), &copy)
-        .expect(2)
-        .says("line 2: the time 1700000000000 ");
+    run!("load", folder.path("l.simdb"), &copy).refused("line 2: the time 1700000000000 ");
 
     // Also where the user says that it is meant.
     for time in ["1700000000000", "@1700000000000"] {
-        run!("expire", &database, "--before", time)
-            .expect(2)
-            .says("looks like milliseconds");
-        run!("query", &database, "--key", "a", "--since", time)
-            .expect(2)
-            .says("looks like milliseconds");
+        run!("expire", &database, "--before", time).refused("looks like milliseconds");
+        run!("query", &database, "--key a --since", time).refused("looks like milliseconds");
     }
-    run!("get", &database, "a").expect(0);
+    done!("get", &database, "a");
     Ok(())
 }

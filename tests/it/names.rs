@@ -6,8 +6,8 @@ use std::path::Path;
 use simdb::{Database, Document, Error, OpenOptions};
 
 use crate::support::{
-    Folder, TestResult, assert_sound, document, external, go_on, going_on, insert_all, run, spread,
-    tiny,
+    Folder, TestResult, assert_error, assert_sound, document, external, go_on, going_on,
+    insert_all, run, spread, stored, tiny,
 };
 
 fn documents(numbers: std::ops::Range<u64>) -> impl Iterator<Item = simdb::Result<Document>> {
@@ -20,10 +20,6 @@ fn insert_much(database: &Database, numbers: std::ops::Range<u64>) -> simdb::Res
         database,
         documents(numbers).collect::<simdb::Result<Vec<_>>>()?,
     )
-}
-
-fn stored(database: &Database) -> simdb::Result<u64> {
-    Ok(database.snapshot()?.stats()?.documents)
 }
 
 /// Waiting documents went to a file in the directory of the path that was given. If that was a link, it was
@@ -111,34 +107,20 @@ fn a_file_with_several_names_is_not_compacted() -> TestResult {
     insert_much(&database, 0..100)?;
     fs::hard_link(folder.path("d.simdb"), folder.path("e.simdb"))?;
     let refused = database.compact(|_, _| panic!("rows are copied"));
-    assert!(
-        matches!(refused, Err(Error::SeveralNames { names: 2, .. })),
-        "{refused:?}"
-    );
-    assert_eq!(
-        fs::read_dir(folder.path("."))?.count(),
-        2,
-        "something is left"
-    );
+    assert_error!(&refused => Error::SeveralNames { names: 2, .. });
+    assert_eq!(folder.count()?, 2, "something is left");
     drop(database);
     run!("compact", folder.path("d.simdb"))
-        .expect(2)
-        .says("2 names")
+        .refused("2 names")
         .says("backup instead");
     // A name that appears while the copy is made is noticed too.
     fs::remove_file(folder.path("e.simdb"))?;
     let database = Database::open(folder.path("d.simdb"), &tiny())?;
     let link = || _ = fs::hard_link(folder.path("d.simdb"), folder.path("e.simdb"));
-    let refused = database.compact(going_on(|_, _| link()));
-    assert!(
-        matches!(refused, Err(Error::SeveralNames { names: 2, .. })),
-        "{refused:?}"
+    assert_error!(
+        database.compact(going_on(|_, _| link())) => Error::SeveralNames { names: 2, .. }
     );
-    assert_eq!(
-        fs::read_dir(folder.path("."))?.count(),
-        2,
-        "something is left"
-    );
+    assert_eq!(folder.count()?, 2, "something is left");
     fs::remove_file(folder.path("e.simdb"))?;
     database.compact(go_on)?;
     assert_eq!(stored(&database)?, 100);
@@ -163,11 +145,7 @@ fn a_commit_to_a_file_that_was_removed_or_replaced_is_refused() -> TestResult {
         } else {
             fs::remove_file(&path)?;
         }
-        let refused = txn.commit();
-        assert!(
-            matches!(&refused, Err(Error::Removed { path: named, .. }) if *named == path),
-            "{refused:?}"
-        );
+        assert_error!(txn.commit() => Error::Removed { path: named, .. } if *named == path);
         // Reading goes on, and a backup saves what was committed.
         assert_eq!(snapshot.documents().count(), 100);
         assert_eq!(stored(&database)?, 100);

@@ -6,7 +6,8 @@ use simdb::{Database, Document, Fingerprint, Matches, Near, Order, Query, Sketch
 
 use crate::support::random::Random;
 use crate::support::{
-    Folder, TestResult, assert_sound, document, external, insert_all, jaccard, listed, run, spread,
+    Folder, TestResult, assert_error, assert_sound, document, done, external, insert_all, jaccard,
+    listed, query_of, spread,
 };
 
 /// Plans of several families.
@@ -74,11 +75,7 @@ fn mixed(random: &mut Random, at: u64) -> u64 {
 }
 
 /// A database with sketches and levels, in which some documents are replaced and some deleted.
-fn several_levels(
-    folder: &Folder,
-    plan: &str,
-    documents: u64,
-) -> Result<(Database, Twin), Box<dyn std::error::Error>> {
+fn several_levels(folder: &Folder, plan: &str, documents: u64) -> TestResult<(Database, Twin)> {
     let options = external()
         .sketch_size(SketchSize::Bytes16)
         .min_similarity(0.9)
@@ -217,7 +214,7 @@ fn in_the_order_of_similarity_the_same_are_listed() -> TestResult {
     let (database, _) = several_levels(&folder, "4x16", 3_000)?;
     let snapshot = database.snapshot()?;
     for n in [1, 10, 50] {
-        let query = Query::new(Fingerprint::from_bits(1))
+        let query = query_of(1)
             .with_sketch(Sketch::new(&[1; 16], 100)?)
             .nearest(n);
         let mut nearest: Vec<_> = snapshot.query(&query)?.into_iter().collect();
@@ -234,7 +231,7 @@ fn in_the_order_of_similarity_the_same_are_listed() -> TestResult {
 fn few_documents_are_all_found_and_none_in_an_empty_database() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
-    let query = Query::new(Fingerprint::from_bits(0));
+    let query = query_of(0);
     assert_eq!(
         database
             .snapshot()?
@@ -306,7 +303,7 @@ fn queries_of_both_kinds_are_answered_in_their_order() -> TestResult {
     let mut random = Random::new(13);
     let mut queries = Vec::new();
     for at in 0..300u64 {
-        let query = Query::new(Fingerprint::from_bits(mixed(&mut random, at)));
+        let query = query_of(mixed(&mut random, at));
         queries.push(match at % 7 {
             0 | 3 => query.near(3 + at as u32 % 9),
             1 => query.near(Near::within(at as u32 % 30)).nearest(20),
@@ -325,13 +322,10 @@ fn queries_of_both_kinds_are_answered_in_their_order() -> TestResult {
 fn an_error_of_a_function_is_that_of_the_query() -> TestResult {
     let folder = Folder::in_memory()?;
     let (database, _) = several_levels(&folder, "4x16", 1_000)?;
-    let query = Query::new(Fingerprint::from_bits(0)).nearest(3);
+    let query = query_of(0).nearest(3);
     let failing = query.clone().verify(|_| Err("the text is missing".into()));
     let snapshot = database.snapshot()?;
-    assert!(matches!(
-        snapshot.query(&failing),
-        Err(simdb::Error::Verify(_))
-    ));
+    assert_error!(snapshot.query(&failing) => simdb::Error::Verify(_));
     assert!(snapshot.query_batch(&[query, failing]).is_err());
     Ok(())
 }
@@ -340,7 +334,7 @@ fn an_error_of_a_function_is_that_of_the_query() -> TestResult {
 fn the_search_at_the_distance_of_the_farthest_match_is_explained() -> TestResult {
     let folder = Folder::in_memory()?;
     let (database, _) = several_levels(&folder, "4x16", 6_000)?;
-    let query = Query::new(Fingerprint::from_bits(5)).nearest(6);
+    let query = query_of(5).nearest(6);
     let (matches, explanation) = database.snapshot()?.explain(&query)?;
     let farthest = matches.as_slice().last().ok_or("six are found")?.distance;
     assert_eq!((matches.total(), explanation.total), (6, 6));
@@ -357,18 +351,9 @@ fn the_program_lists_the_nearest_and_refuses_a_limit_beside_them() -> TestResult
     insert_all(&database, documents.map(|(key, bits)| document(key, bits)))?;
     drop(database);
     let zero = "0000000000000000";
-    let ran = run!("query", &path, "--fingerprint", zero, "--nearest", "2").expect(0);
+    let ran = done!("query", &path, "--fingerprint", zero, "--nearest 2");
     assert_eq!((&*ran.out, &*ran.err), ("8\t-\ta\n16\t-\tb\n", ""));
-    let ran = run!(
-        "query",
-        &path,
-        "--fingerprint",
-        zero,
-        "--nearest",
-        "9",
-        "--json"
-    )
-    .expect(0);
+    let ran = done!("query", &path, "--fingerprint", zero, "--nearest 9 --json");
     let object = ran.object()?;
     assert_eq!(
         (
@@ -377,54 +362,25 @@ fn the_program_lists_the_nearest_and_refuses_a_limit_beside_them() -> TestResult
         ),
         (Some(3), Some(64))
     );
-    run!(
-        "query",
-        &path,
-        "--fingerprint",
-        zero,
-        "--nearest",
-        "2",
-        "--limit",
-        "3"
-    )
-    .expect(2)
-    .says("--limit");
-    run!(
-        "query",
-        &path,
-        "--fingerprint",
-        zero,
-        "--nearest",
-        "2",
-        "--max-distance",
-        "7"
-    )
-    .expect(1)
-    .says("no match within distance 7");
-    let none = run!(
-        "query",
-        &path,
-        "--fingerprint",
-        zero,
-        "--nearest",
-        "2",
-        "--scope",
-        "x"
-    );
+    folder
+        .run(&format!(
+            "query d.simdb --fingerprint {zero} --nearest 2 --limit 3"
+        ))?
+        .refused("--limit");
+    folder
+        .run(&format!(
+            "query d.simdb --fingerprint {zero} --nearest 2 --max-distance 7"
+        ))?
+        .expect(1)
+        .says("no match within distance 7");
+    let none = folder.run(&format!(
+        "query d.simdb --fingerprint {zero} --nearest 2 --scope x"
+    ))?;
     none.expect(1).says("no match in scope x");
-    let ran = run!("explain", &path, "--fingerprint", zero, "--nearest", "2").expect(0);
-    assert!(ran.out.contains("max distance 16"), "{}", ran.out);
-    let input = folder.file("asked.tsv", "q1\t00000000000000ff\nq2\tffffffffffffffff\n")?;
-    let ran = run!(
-        "query",
-        &path,
-        "--input",
-        &input,
-        "--input-format",
-        "fingerprints",
-        "--nearest",
-        "1"
-    );
+    done!("explain", &path, "--fingerprint", zero, "--nearest 2").prints("max distance 16");
+    folder.file("asked.tsv", "q1\t00000000000000ff\nq2\tffffffffffffffff\n")?;
+    let ran =
+        folder.run("query d.simdb --input asked.tsv --input-format fingerprints --nearest 1")?;
     assert_eq!(
         ran.expect(0).out,
         "q1 is near a (distance 0)\nq2 is near c (distance 0)\n"

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Folder, Ran, TestResult, run, run_with_input, simdb};
+use crate::support::{Folder, Ran, TestResult, assert_has, done, program, run, run_with_input};
 
 const TEXT: &str = "one two three four five six seven eight nine ten eleven twelve";
 
@@ -11,11 +11,7 @@ fn digits(bytes: usize) -> String {
 }
 
 /// Loads a header and one document, whose fields are replaced by others.
-fn load(
-    folder: &Folder,
-    header: &Value,
-    document: &Value,
-) -> Result<Ran, Box<dyn std::error::Error>> {
+fn load(folder: &Folder, header: &Value, document: &Value) -> TestResult<Ran> {
     let mut lines = [
         json!({"simdb_dump": 2, "scheme": "external", "plan": null, "max_distance": 3, "sketch_bytes": 16,
                "min_similarity": 0.5, "documents": 1}),
@@ -29,7 +25,7 @@ fn load(
     let path = folder.path("loaded.simdb");
     _ = std::fs::remove_file(&path);
     let input = format!("{}\n{}\n", lines[0], lines[1]);
-    let ran = run_with_input(simdb().arg("load").arg(&path).arg("-"), input.as_bytes())?;
+    let ran = run_with_input(&mut program!("load", &path, "-"), input.as_bytes())?;
     assert_eq!(
         path.exists(),
         ran.code == Some(0),
@@ -72,8 +68,7 @@ fn a_dump_with_impossible_sketches_is_refused_by_its_line() -> TestResult {
         (json!({"scope": "s".repeat(256)}), "the scope has 256 bytes"),
     ] {
         load(&folder, &none, &document)?
-            .expect(2)
-            .says("line 2: ")
+            .refused("line 2: ")
             .says(says);
     }
     for (header, says) in [
@@ -111,18 +106,15 @@ fn a_dump_with_impossible_sketches_is_refused_by_its_line() -> TestResult {
             "does not begin with the header of a dump",
         ),
     ] {
-        load(&folder, &header, &none)?.expect(2).says(says);
+        load(&folder, &header, &none)?.refused(says);
     }
     // A document may have a sketch and no fingerprint. Then nothing matches it, and it comes back as it was.
     let unjudged = json!({"fingerprint": null, "too_short": true});
     load(&folder, &none, &unjudged)?.expect(0);
     let path = folder.path("loaded.simdb");
-    run!("check", &path).expect(0);
-    let dumped = run!("dump", &path).expect(0).last()?;
-    assert_eq!(
-        (&dumped["sketch"], &dumped["fingerprint"]),
-        (&digits(16).into(), &Value::Null)
-    );
+    done!("check", &path);
+    let dumped = done!("dump", &path).last()?;
+    assert_has!(dumped, {"sketch": digits(16), "fingerprint": null});
     Ok(())
 }
 
@@ -181,15 +173,7 @@ fn features_of_another_shape_are_rejected_and_the_message_says_what_to_do() -> T
     let ready = ready.replace("{\"id\"", &sketch);
     let database = folder.path("d.simdb");
     let input = folder.file("in.jsonl", lines + &ready)?;
-    let ran = run!(
-        "ingest",
-        &database,
-        &input,
-        "--scheme",
-        "minwise-1",
-        "--json"
-    )
-    .expect(0);
+    let ran = done!("ingest", &database, &input, "--scheme minwise-1 --json");
     let rejected: Vec<_> = ran
         .json()?
         .into_iter()
@@ -206,17 +190,8 @@ fn features_of_another_shape_are_rejected_and_the_message_says_what_to_do() -> T
         );
     }
     // A person is told the first of a kind.
-    assert!(
-        ran.err.contains("more records like this one"),
-        "{}",
-        ran.err
-    );
-    assert!(
-        ran.err
-            .contains("line 18: not a JSON record: recursion limit exceeded"),
-        "{}",
-        ran.err
-    );
+    let ran = ran.says("more records like this one");
+    let ran = ran.says("line 18: not a JSON record: recursion limit exceeded");
     let near = ran
         .json()?
         .into_iter()
@@ -226,16 +201,8 @@ fn features_of_another_shape_are_rejected_and_the_message_says_what_to_do() -> T
         (&near["key"], &near["matches"][0]["key"]),
         (&"object".into(), &"list".into())
     );
-    let totals = ran.last()?;
-    assert_eq!(
-        (
-            &totals["inserted"],
-            &totals["rejected"],
-            &totals["too_short"]
-        ),
-        (&6.into(), &18.into(), &1.into())
-    );
-    run!("check", &database).expect(0);
+    ran.counts(["inserted", "rejected", "too_short"], [6, 18, 1]);
+    done!("check", &database);
     Ok(())
 }
 
@@ -244,10 +211,7 @@ fn features_of_another_shape_are_rejected_and_the_message_says_what_to_do() -> T
 fn a_question_with_a_wrong_sketch_is_rejected_and_the_others_are_answered() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.path("d.simdb");
-    run!(
-        "create", &database, "--scheme", "external", "--sketch", "16"
-    )
-    .expect(0);
+    done!("create", &database, "--scheme external --sketch 16");
     let line = |key: &str, sketch: Value, shingles: Value| {
         format!(
             "{}\n",
@@ -255,7 +219,7 @@ fn a_question_with_a_wrong_sketch_is_rejected_and_the_others_are_answered() -> T
         )
     };
     let good = line("good", digits(16).into(), 9.into());
-    run!("ingest", &database, folder.file("good.jsonl", &good)?).expect(0);
+    done!("ingest", &database, folder.file("good.jsonl", &good)?);
     let wrong = [
         line("size", digits(32).into(), 9.into()),
         line("odd", (digits(16) + "0").into(), 9.into()),
@@ -277,13 +241,9 @@ fn a_question_with_a_wrong_sketch_is_rejected_and_the_others_are_answered() -> T
         "{}",
         ran.out
     );
-    assert!(
-        ran.out.contains("bare is near good (distance 0)\n"),
-        "{}",
-        ran.out
-    );
-    for asked in [["--min-similarity", "0.5"], ["--order", "similarity"]] {
-        let ran = run!("query", &database, "--input", &input, asked[0], asked[1]).expect(2);
+    ran.prints("bare is near good (distance 0)\n");
+    for asked in ["--min-similarity 0.5", "--order similarity"] {
+        let ran = run!("query", &database, "--input", &input, ..asked.split(' ')).expect(2);
         assert_eq!(
             ran.out.matches("\nrejected: ").count(),
             wrong.len() + 1,
@@ -301,31 +261,18 @@ fn a_question_with_a_wrong_sketch_is_rejected_and_the_others_are_answered() -> T
         ran.says("asked.jsonl, line 9: a similarity is asked for, but no sketch is given");
     }
     for given in ["nan", "NaN", "inf", "1.1", "-0.1", "", "half"] {
-        run!(
-            "query",
-            &database,
-            "--input",
-            &input,
-            "--min-similarity",
-            given
-        )
-        .expect(2)
-        .says("from 0 to 1");
+        folder
+            .run(&format!(
+                "query d.simdb --input asked.jsonl --min-similarity {given}"
+            ))?
+            .refused("from 0 to 1");
     }
     // A database without sketches can answer none of them.
     let plain = folder.path("plain.simdb");
-    run!("create", &plain, "--scheme", "external").expect(0);
+    done!("create", &plain, "--scheme external");
     let input = folder.file("bare.jsonl", bare)?;
-    run!(
-        "query",
-        &plain,
-        "--input",
-        &input,
-        "--min-similarity",
-        "0.5"
-    )
-    .expect(2)
-    .says("the database has no sketches");
+    run!("query", &plain, "--input", &input, "--min-similarity 0.5")
+        .refused("the database has no sketches");
     Ok(())
 }
 
@@ -356,22 +303,12 @@ fn fields_of_others_do_not_keep_a_corpus_from_being_cleaned() -> TestResult {
         lines += &format!("{{\"text\":\"{own} {}\"}}\n", at * 7919);
     }
     let input = folder.file("in.jsonl", &lines)?;
-    let totals = run!("dedup", &input, "-o", folder.path("out.jsonl"), "--json")
-        .expect(0)
-        .last()?;
-    let counts = ["records", "removed", "rejected"].map(|field| totals[field].as_u64());
-    assert_eq!(counts, [22, 11, 0].map(Some), "{totals}");
+    done!("dedup", &input, "-o", folder.path("out.jsonl"), "--json")
+        .counts(["records", "removed", "rejected"], [22, 11, 0]);
     // Where ranks decide because the caller says so, one that cannot be compared is told.
-    let ran = run!(
-        "dedup",
-        &input,
-        "-o",
-        folder.path("ranked.jsonl"),
-        "--survivor",
-        "rank",
-        "--json"
-    )
-    .expect(0);
+    let ran = folder
+        .run("dedup in.jsonl -o ranked.jsonl --survivor rank --json")?
+        .expect(0);
     assert_eq!(ran.last()?["rejected"], 2, "{}", ran.err);
     ran.says("field `rank`: a whole number or a list of them is wanted; if it means something else, `--ignore-field rank`");
     Ok(())
@@ -381,7 +318,7 @@ fn fields_of_others_do_not_keep_a_corpus_from_being_cleaned() -> TestResult {
 fn a_field_that_means_something_else_can_be_ignored_wherever_records_are_read() -> TestResult {
     let folder = Folder::new()?;
     let fields = r#""time":"","rank":0.5,"scope":[],"payload":7,"features":"red","fingerprint":"00000000000000ff","html":5"#;
-    let input = folder.file(
+    folder.file(
         "in.jsonl",
         format!("{{\"id\":1,{fields},\"text\":\"{TEXT}\"}}\n"),
     )?;
@@ -393,78 +330,36 @@ fn a_field_that_means_something_else_can_be_ignored_wherever_records_are_read() 
         "features",
         "fingerprint",
     ];
-    let database = folder.path("d.simdb");
+    let ignoring = |words: &str, names: &[&str]| {
+        let options = names.iter().map(|name| format!(" --ignore-field {name}"));
+        folder.run(&format!("{words}{}", options.collect::<String>()))
+    };
+    let ingest = "ingest d.simdb in.jsonl --scheme minwise-1";
     // Without one of the options the record is rejected, and the message names the option.
     for left_out in names {
         let others: Vec<&str> = names.into_iter().filter(|name| *name != left_out).collect();
-        let mut command = simdb();
-        command.arg("ingest").arg(&database).arg(&input).args([
-            "--scheme",
-            "minwise-1",
-            "--sketch",
-            "16",
-        ]);
-        others
-            .iter()
-            .for_each(|name| _ = command.args(["--ignore-field", name]));
-        let ran = run_with_input(&mut command, b"")?;
+        let ran = ignoring(&format!("{ingest} --sketch 16"), &others)?;
         if left_out == "fingerprint" {
             // A fingerprint of the right form is taken for one of the scheme that was named.
             assert!(ran.err.contains("sketch"), "{}", ran.err);
         } else {
-            ran.expect(2).says(&format!("--ignore-field {left_out}"));
+            ran.refused(&format!("--ignore-field {left_out}"));
         }
     }
-    let mut command = simdb();
-    command
-        .arg("ingest")
-        .arg(&database)
-        .arg(&input)
-        .args(["--scheme", "minwise-1"]);
-    names
-        .iter()
-        .for_each(|name| _ = command.args(["--ignore-field", name]));
-    run_with_input(&mut command, b"")?.expect(0);
-    let mut command = simdb();
-    command
-        .arg("query")
-        .arg(&database)
-        .arg("--input")
-        .arg(&input);
-    ["features", "fingerprint"]
-        .iter()
-        .for_each(|name| _ = command.args(["--ignore-field", name]));
-    run_with_input(&mut command, b"")?.expect(0);
+    ignoring(ingest, &names)?.expect(0);
+    ignoring("query d.simdb --input in.jsonl", &names[4..])?.expect(0);
     // A field that is named as the text is read all the same.
-    let named = folder.path("named.simdb");
-    let text = folder.file(
+    folder.file(
         "payload.jsonl",
         format!("{{\"id\":1,\"payload\":\"{TEXT}\"}}\n"),
     )?;
-    run!(
-        "ingest",
-        &named,
-        &text,
-        "--text-field",
-        "payload",
-        "--ignore-field",
-        "payload"
-    )
-    .expect(0);
-    let ran = run!(
-        "dedup",
-        &text,
-        "--text-field",
-        "payload",
-        "-o",
-        folder.path("out.jsonl")
-    )
-    .expect(0);
-    assert!(
-        ran.out.starts_with("1 record: 1 kept, 0 removed, "),
-        "{}",
-        ran.out
-    );
+    folder
+        .run("ingest named.simdb payload.jsonl --text-field payload --ignore-field payload")?
+        .expect(0);
+    folder
+        .run("dedup payload.jsonl --text-field payload -o out.jsonl")?
+        .expect(0)
+        .begins("1 record: 1 kept, 0 removed, ");
     Ok(())
 }
 
@@ -498,10 +393,8 @@ fn a_corpus_is_cleaned_by_the_field_that_was_named_and_by_no_other() -> TestResu
             lines += &format!("{}\n", json!({"id": 4, *name: value, "body": null}));
             let input = folder.file("in.jsonl", &lines)?;
             let output = folder.path(&format!("{named}{name}.jsonl"));
-            let ran = run!("dedup", &input, named, "body", "-o", output, "--json").expect(0);
-            let totals = ran.last()?;
-            let counts = ["removed", "rejected"].map(|field| totals[field].as_u64());
-            assert_eq!(counts, [Some(0), Some(2)], "{named} {name}: {}", ran.err);
+            let ran = done!("dedup", &input, named, "body -o", output, "--json");
+            ran.counts(["removed", "rejected"], [0, 2]);
             ran.says(&format!(
                 "field `body` is wanted, and it has `id`, `{name}`"
             ));
@@ -515,24 +408,18 @@ fn a_record_without_content_names_the_fields_that_it_has() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.path("d.simdb");
     let input = folder.file("in.jsonl", "{\"id\":1,\"body\":\"a\",\"title\":\"b\"}\n")?;
-    run!("ingest", &database, &input).expect(2).says(
+    run!("ingest", &database, &input).refused(
         "it has `id`, `body`, `title`; `--text-field` or `--html-field` names the one that holds the text",
     );
     let many: String = (0..100).map(|at| format!("\"f{at}\":{at},")).collect();
-    let ran = run!(
+    run!(
         "ingest",
         &database,
         folder.file("many.jsonl", format!("{{{many}\"id\":1}}\n"))?
     )
-    .expect(2);
-    assert!(
-        ran.err.contains("`f11`; ") && !ran.err.contains("`f12`"),
-        "{}",
-        ran.err
-    );
-    run!("ingest", &database, folder.file("none.jsonl", "{}\n")?)
-        .expect(2)
-        .says("is wanted\n");
+    .refused("`f11`; ")
+    .says_no("`f12`");
+    run!("ingest", &database, folder.file("none.jsonl", "{}\n")?).refused("is wanted\n");
     Ok(())
 }
 
@@ -546,19 +433,13 @@ fn numbers_that_json_does_not_have_are_named() -> TestResult {
             format!("{{\"id\":1,\"rank\": {word} , \"text\":\"{TEXT}\"}}\n"),
         ] {
             let input = folder.file("in.jsonl", &line)?;
-            let ran = run!("ingest", folder.path("d.simdb"), &input).expect(2);
-            assert!(
-                ran.err.contains(&format!("`{word}` is no number of JSON")),
-                "{line}{}",
-                ran.err
-            );
+            run!("ingest", folder.path("d.simdb"), &input)
+                .refused(&format!("`{word}` is no number of JSON"));
         }
     }
     // Other words keep the message of the parser.
     let input = folder.file("in.jsonl", "{\"id\":1,\"text\":nothing}\n")?;
-    run!("ingest", folder.path("d.simdb"), &input)
-        .expect(2)
-        .says("not a JSON record: expected ident");
+    run!("ingest", folder.path("d.simdb"), &input).refused("not a JSON record: expected ident");
     Ok(())
 }
 
@@ -582,22 +463,12 @@ fn records_can_be_named_by_their_places() -> TestResult {
     let no_keys = format!("{}\n", json!({"text": TEXT}));
     let no_keys = folder.file("none.jsonl", no_keys)?;
     run!("ingest", &database, &no_keys)
-        .expect(2)
-        .says("has no key: ")
+        .refused("has no key: ")
         .says("`--key-by-place`");
     folder.file("t.tsv", format!("a\t{TEXT}\na\t{TEXT} again\n"))?;
     folder.file("whole.txt", TEXT)?;
-    let ingest = |inputs: &[&str]| {
-        let mut command = simdb();
-        command.current_dir(folder.path("")).args([
-            "ingest",
-            "d.simdb",
-            "--key-by-place",
-            "--json",
-        ]);
-        run_with_input(command.args(inputs), b"")
-    };
-    let ran = ingest(&["s0.jsonl", "s1.jsonl", "none.jsonl", "t.tsv", "whole.txt"])?.expect(0);
+    let ingest = |more: &str| folder.run(&format!("ingest d.simdb --key-by-place --json {more}"));
+    let ran = ingest("s0.jsonl s1.jsonl none.jsonl t.tsv whole.txt")?.expect(0);
     assert_eq!(ran.last()?["inserted"], 12, "{}", ran.out);
     for (key, is_there) in [
         ("s0.jsonl:1", true),
@@ -613,11 +484,11 @@ fn records_can_be_named_by_their_places() -> TestResult {
         run!("get", &database, key).expect(if is_there { 0 } else { 1 });
     }
     // The same records have the same names.
-    let again = ingest(&["s0.jsonl", "--again"])?.expect(0);
+    let again = ingest("s0.jsonl --again")?.expect(0);
     let totals = again.last()?;
     let counts = [&totals["inserted"], &totals["replaced"]];
     assert_eq!(counts, [&json!(0), &json!(4)], "{}", again.out);
-    ingest(&["s0.jsonl", "--key-field=id"])?.expect(2);
+    ingest("s0.jsonl --key-field=id")?.expect(2);
     Ok(())
 }
 
@@ -629,23 +500,14 @@ fn a_field_within_others_is_named_by_a_pointer() -> TestResult {
         "meta": {"url/a": "http://a/", "texts": ["none", {"body": TEXT}], "~": null},
         "text": "another text",
     });
-    let input = folder.file("in.jsonl", format!("{record}\n"))?;
+    folder.file("in.jsonl", format!("{record}\n"))?;
     let database = folder.path("d.simdb");
-    let pointers = [
-        "--key-field",
-        "/meta/url~1a",
-        "--text-field",
-        "/meta/texts/1/body",
-    ];
-    let mut command = simdb();
-    command
-        .arg("ingest")
-        .arg(&database)
-        .arg(&input)
-        .args(pointers);
-    run_with_input(&mut command, b"")?.expect(0);
-    run!("get", &database, "http://a/").expect(0);
-    let found = run!("query", &database, "--text", TEXT).expect(0);
+    let pointers = "--key-field /meta/url~1a --text-field /meta/texts/1/body";
+    folder
+        .run(&format!("ingest d.simdb in.jsonl {pointers}"))?
+        .expect(0);
+    done!("get", &database, "http://a/");
+    let found = done!("query", &database, "--text", TEXT);
     assert_eq!(found.out, "0\t1.00\thttp://a/\n");
     for absent in [
         "/meta",
@@ -656,26 +518,16 @@ fn a_field_within_others_is_named_by_a_pointer() -> TestResult {
         "/text/x",
         "/",
     ] {
-        run!(
-            "ingest",
-            folder.path("none.simdb"),
-            &input,
-            "--key-by-place",
-            "--text-field",
-            absent
-        )
-        .expect(2);
+        folder
+            .run(&format!(
+                "ingest none.simdb in.jsonl --key-by-place --text-field {absent}"
+            ))?
+            .expect(2);
     }
     // One part is the field itself.
-    run!(
-        "ingest",
-        folder.path("one.simdb"),
-        &input,
-        "--key-by-place",
-        "--text-field",
-        "/text"
-    )
-    .expect(0);
+    folder
+        .run("ingest one.simdb in.jsonl --key-by-place --text-field /text")?
+        .expect(0);
     Ok(())
 }
 
@@ -691,24 +543,23 @@ fn a_field_that_is_read_in_place_of_texts_is_told() -> TestResult {
         let input = folder.file("in.jsonl", format!("{record}\n"))?;
         let advice = format!("`--ignore-field {field}` reads the texts");
         let database = folder.path(&format!("{field}.simdb"));
-        run!("ingest", &database, &input).expect(0).says(&advice);
+        done!("ingest", &database, &input).says(&advice);
         let output = folder.path(&format!("{field}.jsonl"));
-        run!("dedup", &input, "-o", &output).expect(0).says(&advice);
+        done!("dedup", &input, "-o", &output).says(&advice);
         for rest in [&["--ignore-field", field][..], &["--text-field", "text"]] {
-            let mut command = simdb();
-            command
-                .arg("dedup")
-                .arg(&input)
-                .arg("-o")
-                .arg(folder.path(&format!("{field}{}.jsonl", rest[0])))
-                .args(rest);
-            let ran = run_with_input(&mut command, b"")?.expect(0);
-            assert!(!ran.err.contains("no text is read"), "{}", ran.err);
+            run!(
+                "dedup",
+                &input,
+                "-o",
+                folder.path(&format!("{field}{}.jsonl", rest[0])),
+                ..rest
+            )
+            .expect(0)
+            .says_no("no text is read");
         }
         let alone = json!({"id": 1, field: value});
         let alone = folder.file("alone.jsonl", format!("{alone}\n"))?;
-        let ran = run!("ingest", folder.path(&format!("{field}2.simdb")), &alone).expect(0);
-        assert!(!ran.err.contains("no text is read"), "{}", ran.err);
+        done!("ingest", folder.path(&format!("{field}2.simdb")), &alone).says_no("no text is read");
     }
     Ok(())
 }

@@ -11,8 +11,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, assert_sound, bundled, go_on, insert_all, jaccard, real_data, run,
-    run_with_input, simdb,
+    Folder, TestResult, assert_error, assert_has, assert_sound, bundled, done, figures, go_on,
+    insert_all, jaccard, program, real_data, run, run_with_input,
 };
 
 /// Sentences of 40, 32, 48 and 36 characters.
@@ -289,14 +289,10 @@ fn texts_without_units_and_with_too_many() -> TestResult {
         (overlap.judged, overlap.too_short, overlap.share()),
         (0, 3, 0.0)
     );
-    let refused = snapshot.overlap(&"A. ".repeat((1 << 20) + 1), &query);
-    assert!(matches!(
-        refused,
-        Err(Error::TooManyUnits {
-            max_units: 1_048_576,
-            ..
-        })
-    ));
+    assert_error!(
+        snapshot.overlap(&"A. ".repeat((1 << 20) + 1), &query)
+        => Error::TooManyUnits { max_units: 1_048_576, .. }
+    );
     // As many as there may be, nearly all of them equal.
     let many = format!("{RIVER} {}", "A b c d e. ".repeat((1 << 20) - 1));
     let overlap = snapshot.overlap(&many, &query)?;
@@ -308,13 +304,11 @@ fn texts_without_units_and_with_too_many() -> TestResult {
     ] {
         assert!(snapshot.overlap("", &query.clone().near(near)).is_err());
     }
-    let stopped = snapshot.overlap_with(RIVER, &query, |_, _| ControlFlow::Break(()));
-    assert!(matches!(stopped, Err(Error::Interrupted)));
+    assert_error!(
+        snapshot.overlap_with(RIVER, &query, |_, _| ControlFlow::Break(())) => Error::Interrupted
+    );
     let external = folder.database("e.simdb")?.snapshot()?;
-    assert!(matches!(
-        external.overlap(RIVER, &query),
-        Err(Error::ExternalScheme)
-    ));
+    assert_error!(external.overlap(RIVER, &query) => Error::ExternalScheme);
     let empty = Database::create(folder.path("empty.simdb"), &options())?;
     let overlap = empty.snapshot()?.overlap(RIVER, &query)?;
     assert_eq!((overlap.judged, overlap.found), (1, 0));
@@ -468,7 +462,7 @@ fn plain_document_of(key: &[u8]) -> &[u8] {
 type KeyedText = (Vec<u8>, String);
 
 /// The keys and the texts of all records.
-fn texts(input: &Path) -> Result<Vec<KeyedText>, Box<dyn std::error::Error>> {
+fn texts(input: &Path) -> TestResult<Vec<KeyedText>> {
     let mut records = Records::open([input], ReadOptions::new())?;
     let mut texts = Vec::new();
     loop {
@@ -490,17 +484,14 @@ fn compare_with_scans(input: &Path, unit: Unit, every: usize) -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let name = unit.to_string();
-    run!(
+    done!(
         "ingest",
         &path,
         input,
         "--unit",
         &name,
-        "--quiet",
-        "--max-distance",
-        "5"
-    )
-    .expect(0);
+        "--quiet --max-distance 5"
+    );
     let database = Database::open(&path, &simdb::OpenOptions::new())?;
     let snapshot = database.snapshot()?;
     let documents: Vec<Document> = snapshot.documents().collect::<Result<_, _>>()?;
@@ -551,7 +542,7 @@ fn answers_for_versions_of_real_terms_are_those_of_a_scan() -> TestResult {
 }
 
 /// The news of docs/corpora.md.
-fn news(folder: &Folder) -> Result<std::path::PathBuf, Box<dyn std::error::Error>> {
+fn news(folder: &Folder) -> TestResult<std::path::PathBuf> {
     let database = folder.path("news.simdb");
     let record = |key: &str, day: u32, text: &str| {
         let seen = format!("2026-11-{day:02}T08:00:00Z");
@@ -567,16 +558,12 @@ fn news(folder: &Folder) -> Result<std::path::PathBuf, Box<dyn std::error::Error
         "Schools stay closed until Friday. The river rose above its banks on Sunday!",
     );
     let input = folder.file("news.jsonl", input)?;
-    run!(
+    done!(
         "ingest",
         &database,
         &input,
-        "--unit",
-        "sentence",
-        "--max-distance",
-        "5"
-    )
-    .expect(0);
+        "--unit sentence --max-distance 5"
+    );
     Ok(database)
 }
 
@@ -588,47 +575,30 @@ fn the_command_tells_of_files_texts_and_records() -> TestResult {
     let folder = Folder::new()?;
     let database = news(&folder)?;
     let story = folder.file("story.txt", STORY)?;
-    let told = run!("overlap", &database, &story, "--json", "--list-units")
-        .expect(0)
-        .object()?;
+    let told = done!("overlap", &database, &story, "--json --list-units").object()?;
     // Of 39, 41, 41 and 33 characters, the first stood nowhere.
     assert_eq!(
-        (&told["characters"], &told["found_characters"]),
-        (&154.into(), &115.into())
+        figures(&told, ["characters", "found_characters"]),
+        [154, 115]
     );
     assert_eq!(told["share"], 0.7468);
-    assert_eq!(
-        (&told["judged"], &told["too_short"], &told["found"]),
-        (&4.into(), &1.into(), &3.into())
-    );
-    assert_eq!(told["key"], story.display().to_string());
-    assert_eq!(told["total_documents"], 2);
+    assert_eq!(figures(&told, ["judged", "too_short", "found"]), [4, 1, 3]);
+    assert_has!(told, {"key": story.display().to_string(), "total_documents": 2});
     let rows = told["documents"].as_array().ok_or("a list")?;
     assert_eq!(
         rows[0],
         serde_json::json!({"key": "https://a.example/flood", "share": 0.5325, "units": 2, "characters": 82,
                            "first_units": 2, "seen": 1_793_692_800})
     );
-    assert_eq!(
-        (&rows[1]["units"], &rows[1]["first_units"]),
-        (&2.into(), &1.into())
-    );
+    assert_has!(rows[1], {"units": 2, "first_units": 1});
     let units = told["units"].as_array().ok_or("a list")?;
     assert_eq!(units[0]["first"], serde_json::Value::Null);
     assert_eq!(units[1]["first"]["key"], "https://a.example/flood#1");
-    assert_eq!(
-        (&units[1]["start"], &units[1]["end"]),
-        (&40.into(), &81.into())
-    );
-    assert_eq!(
-        (&units[4]["text"], &units[4]["too_short"]),
-        (&"No!".into(), &true.into())
-    );
+    assert_has!(units[1], {"start": 40, "end": 81});
+    assert_has!(units[4], {"text": "No!", "too_short": true});
 
     // A text has no key, and a page its visible text. Both are asked about as they are.
-    let text = run!("overlap", &database, "--text", STORY, "--json")
-        .expect(0)
-        .object()?;
+    let text = done!("overlap", &database, "--text", STORY, "--json").object()?;
     assert_eq!(
         (&text["key"], &text["share"]),
         (&serde_json::Value::Null, &told["share"])
@@ -638,30 +608,22 @@ fn the_command_tells_of_files_texts_and_records() -> TestResult {
         STORY.replace(". ", ".</p><p>")
     );
     let page = folder.file("page.html", page)?;
-    let page = run!("overlap", &database, &page, "--json")
-        .expect(0)
-        .object()?;
+    let page = done!("overlap", &database, &page, "--json").object()?;
     assert_eq!(page["documents"], told["documents"]);
 
     // The document itself does not count, by the key of the record or by --key.
     let record = serde_json::json!({"id": "https://a.example/flood", "text": STORY}).to_string();
-    let mut command = simdb();
-    command.args(["overlap", "--json"]).arg(&database).arg("-");
+    let mut command = program!("overlap --json", &database, "-");
     let told = run_with_input(&mut command, record.as_bytes())?
         .expect(0)
         .object()?;
-    assert_eq!(
-        (&told["total_documents"], &told["found"]),
-        (&1.into(), &2.into())
-    );
+    assert_eq!(figures(&told, ["total_documents", "found"]), [1, 2]);
     let named = run!(
         "overlap",
         &database,
         "--text",
         STORY,
-        "--key",
-        "https://a.example/flood",
-        "--json"
+        "--key https://a.example/flood --json"
     );
     assert_eq!(named.expect(0).object()?["documents"], told["documents"]);
 
@@ -670,36 +632,27 @@ fn the_command_tells_of_files_texts_and_records() -> TestResult {
         "both.jsonl",
         format!("{}\n{}\n", record.trim_end(), record.trim_end()),
     )?;
-    let counted = run!("overlap", &database, &both, "--count-own", "--json").expect(0);
+    let counted = done!("overlap", &database, &both, "--count-own --json");
     for line in counted.json()? {
         assert_eq!(line["documents"][0]["key"], "https://a.example/flood");
     }
-    run!(
-        "overlap",
-        &database,
-        &both,
-        "--key",
-        "https://a.example/flood"
-    )
-    .expect(2)
-    .says("--count-own");
+    run!("overlap", &database, &both, "--key https://a.example/flood").refused("--count-own");
 
     // Conditions, and what is found nowhere.
-    let since = run!("overlap", &database, &story, "--since", "2026-11-04T00:00Z").expect(0);
-    assert!(since.out.starts_with(&format!(
+    done!("overlap", &database, &story, "--since 2026-11-04T00:00Z").begins(&format!(
         "48 % of {} was seen before: 48 % in https://b",
         story.display()
-    )));
+    ));
     let nothing = run!(
         "overlap",
         &database,
         "--text",
-        "Nothing of this was ever seen by anybody."
+        ..["Nothing of this was ever seen by anybody."]
     )
     .expect(1);
     assert_eq!(nothing.out, "nothing of the text was seen before\n");
     assert_eq!(
-        run!("overlap", &database, "--text", "No!").expect(1).out,
+        run!("overlap", &database, "--text No!").expect(1).out,
         "the text is too short to judge\n"
     );
     assert_eq!(
@@ -718,9 +671,7 @@ fn bad_records_and_databases_of_whole_documents_are_told() -> TestResult {
         "in.jsonl",
         format!("{{\"id\":1,\"fingerprint\":\"00000000000000ff\"}}\n{story}\n"),
     )?;
-    let ran = run!("overlap", &database, &input)
-        .expect(2)
-        .says("line 1: the record brings no text");
+    let ran = run!("overlap", &database, &input).refused("line 1: the record brings no text");
     let lines: Vec<&str> = ran.out.lines().collect();
     assert!(lines[0].starts_with("rejected: "), "{}", ran.out);
     assert!(
@@ -728,19 +679,13 @@ fn bad_records_and_databases_of_whole_documents_are_told() -> TestResult {
         "{}",
         ran.out
     );
-    run!("overlap", &database, folder.path("missing.txt"))
-        .expect(2)
-        .says("missing.txt");
-    run!("overlap", &database)
-        .expect(2)
-        .says("<INPUT...|--text TEXT>");
-    run!("overlap", &database, &input, "--text", STORY)
-        .expect(2)
-        .says("cannot be used with");
+    run!("overlap", &database, folder.path("missing.txt")).refused("missing.txt");
+    run!("overlap", &database).refused("<INPUT...|--text TEXT>");
+    run!("overlap", &database, &input, "--text", STORY).refused("cannot be used with");
 
     let whole = folder.path("whole.simdb");
     let story = folder.file("story.txt", STORY)?;
-    run!("ingest", &whole, &story, "--quiet").expect(0);
+    done!("ingest", &whole, &story, "--quiet");
     run!("overlap", &whole, "--text", STORY)
         .expect(1)
         .says("seems to hold whole documents");
@@ -756,16 +701,14 @@ fn a_database_in_use_answers_through_its_socket() -> TestResult {
     let folder = Folder::new()?;
     let database = news(&folder)?;
     let story = folder.file("story.txt", STORY)?;
-    let ask = || -> Result<_, Box<dyn std::error::Error>> {
-        let lines = run!("overlap", &database, &story, "--list-units")
-            .expect(0)
-            .out;
-        let json = run!("overlap", &database, &story, "--json", "--list-units")
-            .expect(0)
-            .out;
-        let mut command = simdb();
-        command.args(["overlap", "--unit", "sentence", "--input-format", "text"]);
-        command.arg(&database).arg("-");
+    let ask = || -> TestResult<_> {
+        let lines = done!("overlap", &database, &story, "--list-units").out;
+        let json = done!("overlap", &database, &story, "--json --list-units").out;
+        let mut command = program!(
+            "overlap --unit sentence --input-format text",
+            &database,
+            "-"
+        );
         let piped = run_with_input(&mut command, STORY.as_bytes())?
             .expect(0)
             .out;
@@ -773,7 +716,7 @@ fn a_database_in_use_answers_through_its_socket() -> TestResult {
             "overlap",
             &database,
             "--text",
-            "Nothing of this was ever seen."
+            ..["Nothing of this was ever seen."]
         )
         .expect(1)
         .out;
@@ -804,8 +747,9 @@ fn a_database_in_use_answers_through_its_socket() -> TestResult {
     }
     let refused = client.overlap(STORY, &OverlapQuery::new().near(Near::within(65)));
     assert!(refused.is_err_and(|error| error.kind() == ErrorKind::Input));
-    let refused = client.overlap(&STORY.repeat(10_000), &OverlapQuery::new());
-    assert!(matches!(refused, Err(Error::TextLength { .. })));
+    assert_error!(
+        client.overlap(&STORY.repeat(10_000), &OverlapQuery::new()) => Error::TextLength { .. }
+    );
     client.close()?;
     drop(snapshot);
     served.close()?;

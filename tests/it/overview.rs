@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use crate::support::{Folder, Ran, TestResult, document, insert_all, run, simdb, spread};
+use crate::support::{
+    Folder, Ran, TestResult, assert_has, document, done, insert_all, program, run, spread,
+};
 
 #[test]
 fn stats_tell_a_person_in_words_and_units_what_there_is() -> TestResult {
@@ -18,7 +20,7 @@ fn stats_tell_a_person_in_words_and_units_what_there_is() -> TestResult {
     )?;
     drop(database);
     let path = folder.path("d.simdb");
-    let told = run!("stats", &path).expect(0).out;
+    let told = done!("stats", &path).out;
     let first = "documents         1,540\n\
                  near means        distance 3 or less: two fingerprints differ in at most 3 bits of 64\n\
                  repeats           about 39 documents with the fingerprint of another document\n";
@@ -39,7 +41,7 @@ fn stats_tell_a_person_in_words_and_units_what_there_is() -> TestResult {
         assert!(!told.contains(matter), "{matter}: {told}");
     }
 
-    let all = run!("stats", &path, "--verbose").expect(0).out;
+    let all = done!("stats", &path, "--verbose").out;
     let stated = told.lines().filter(|line| !line.starts_with("created"));
     for line in stated {
         assert!(all.contains(line), "{line}: {all}");
@@ -54,21 +56,17 @@ fn stats_tell_a_person_in_words_and_units_what_there_is() -> TestResult {
         assert!(all.contains(part), "{part}: {all}");
     }
     let objects = [&[][..], &["--verbose"]].map(|more| {
-        let mut command = simdb();
-        command.arg("stats").arg(&path).args(more).arg("--json");
+        let mut command = program!("stats", &path, ..more, "--json");
         command
             .output()
             .map(|output| Ran::from(output).expect(0).out)
     });
     let [brief, verbose] = objects;
     assert_eq!(brief?, verbose?, "an object always has all");
-    let object = run!("stats", &path, "--json").expect(0).object()?;
+    let object = done!("stats", &path, "--json").object()?;
     let group = json!({"key": "error 39", "fingerprint": "0000000000000007", "documents": 40});
     assert_eq!(object["largest_groups"], json!([group]));
-    assert_eq!(
-        (&object["pinned_bytes"], &object["advice"]),
-        (&json!(null), &json!([]))
-    );
+    assert_has!(object, {"pinned_bytes": null, "advice": []});
     assert_eq!(object["fullest_prefixes"].as_array().map(Vec::len), Some(3));
     Ok(())
 }
@@ -80,17 +78,13 @@ fn stats_say_what_to_do_if_something_is_off() -> TestResult {
         &folder.database("d.simdb")?,
         (0..100).map(|i| document(format!("k{i}"), i << 40)),
     )?;
-    let told = run!("stats", folder.path("d.simdb"), "--cache", "0%")
-        .expect(0)
-        .out;
+    let told = done!("stats", folder.path("d.simdb"), "--cache 0%").out;
     let advice = "advice            the tables do not fit into the cache of 0 B";
     assert!(
         told.contains(advice) && told.contains("give the program"),
         "{told}"
     );
-    let object = run!("stats", folder.path("d.simdb"), "--cache", "0%", "--json")
-        .expect(0)
-        .object()?;
+    let object = done!("stats", folder.path("d.simdb"), "--cache 0% --json").object()?;
     assert_eq!(object["advice"].as_array().map(Vec::len), Some(1));
     Ok(())
 }
@@ -99,8 +93,7 @@ fn stats_say_what_to_do_if_something_is_off() -> TestResult {
 fn statistics_for_prometheus_are_no_json() -> TestResult {
     let folder = Folder::new()?;
     insert_all(&folder.database("d.simdb")?, [document("a", 0)])?;
-    run!("stats", folder.path("d.simdb"), "--prometheus", "--json")
-        .expect(2)
-        .says("cannot be used with --json");
+    run!("stats", folder.path("d.simdb"), "--prometheus --json")
+        .refused("cannot be used with --json");
     Ok(())
 }

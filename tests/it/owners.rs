@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use simdb::Database;
 
 use crate::support::{
-    Folder, Ran, TestResult, assert_sound, document, going_on, insert_all, run, simdb, tiny,
+    Folder, Ran, TestResult, assert_sound, done, going_on, insert_all, keyed, program, simdb, tiny,
 };
 
 /// A user and a group that own nothing else.
@@ -35,12 +35,12 @@ fn open_folder() -> io::Result<Option<Folder>> {
 }
 
 /// A database of somebody.
-fn database_of_somebody(folder: &Folder, mode: u32) -> Result<PathBuf, Box<dyn std::error::Error>> {
+fn database_of_somebody(folder: &Folder, mode: u32) -> TestResult<PathBuf> {
     let path = folder.path("d.simdb");
     _ = fs::remove_file(&path);
     insert_all(
         &folder.tiny_database("d.simdb")?,
-        (0..100).map(|i| document(i.to_string(), i << 40)),
+        keyed(0..100, |i| i << 40),
     )?;
     chown(&path, Some(SOMEBODY), Some(SOMEBODY))?;
     fs::set_permissions(&path, Permissions::from_mode(mode))?;
@@ -74,7 +74,7 @@ fn a_compacted_file_keeps_its_owner_and_its_mode() -> TestResult {
     };
     for mode in [0o600, 0o640, 0o664] {
         let path = database_of_somebody(&folder, mode)?;
-        run!("compact", &path).expect(0);
+        done!("compact", &path);
         assert_eq!(access(&path)?, (SOMEBODY, SOMEBODY, mode));
         assert_sound(&Database::open(&path, &tiny())?)?;
     }
@@ -101,18 +101,13 @@ fn a_file_whose_owner_cannot_be_kept_is_not_compacted() -> TestResult {
             .arg(&path)
             .output()?,
     )
-    .expect(2)
-    .says("belongs to another user or group")
+    .refused("belongs to another user or group")
     .says("nothing was done");
     assert_eq!(
         (fs::metadata(&path)?.ino(), access(&path)?),
         (before, (SOMEBODY, SOMEBODY, 0o666))
     );
-    assert_eq!(
-        fs::read_dir(folder.path("."))?.count(),
-        2,
-        "something is left"
-    );
+    assert_eq!(folder.count()?, 2, "something is left");
     // Its own files can be compacted by anybody.
     chown(&path, Some(ANOTHER), Some(ANOTHER))?;
     Ran::from(
@@ -141,7 +136,7 @@ fn a_backup_can_be_read_by_no_more_people_than_the_original() -> TestResult {
     };
     // The superuser gives the copy to the owner of the original.
     for mode in [0o600, 0o640, 0o644] {
-        assert_backup(simdb().arg("backup"), mode, (SOMEBODY, SOMEBODY, mode))?;
+        assert_backup(&mut program!("backup"), mode, (SOMEBODY, SOMEBODY, mode))?;
     }
     // A member of the group keeps the group.
     assert_backup(
@@ -208,8 +203,8 @@ fn a_copy_has_the_access_list_of_the_original_and_no_other() -> TestResult {
     let (from, to) = (folder.path("d.simdb"), folder.path("b.simdb"));
     let length = |path: &Path| getxattr(path, list, &mut [0; 1_000]).unwrap_or(0);
     let copy = || -> TestResult {
-        run!("compact", &from).expect(0);
-        run!("backup", &from, &to).expect(0);
+        done!("compact", &from);
+        done!("backup", &from, &to);
         Ok(())
     };
     database_of_somebody(&folder, 0o600)?;
@@ -247,10 +242,7 @@ fn a_file_that_must_be_recovered_and_cannot_be_written_says_so() -> TestResult {
     };
     let path = folder.path("d.simdb");
     let database = folder.tiny_database("open.simdb")?;
-    insert_all(
-        &database,
-        (0..100).map(|i| document(i.to_string(), i << 40)),
-    )?;
+    insert_all(&database, keyed(0..100, |i| i << 40))?;
     // The copy looks as if its writer had been killed.
     fs::copy(folder.path("open.simdb"), &path)?;
     fs::set_permissions(&path, Permissions::from_mode(0o644))?;
@@ -262,8 +254,7 @@ fn a_file_that_must_be_recovered_and_cannot_be_written_says_so() -> TestResult {
             .map(Ran::from)
     };
     stats()?
-        .expect(2)
-        .says("was not closed in order")
+        .refused("was not closed in order")
         .says("open it for writing once");
     drop(Database::open(&path, &tiny())?);
     stats()?.expect(0);
@@ -280,22 +271,15 @@ fn a_file_that_may_only_be_read_is_checked_but_for_its_pages() -> TestResult {
     let path = database_of_somebody(&folder, 0o644)?;
     let checked = |arguments: &[&str]| {
         let mut command = as_another(&folder, ANOTHER);
-        command
-            .arg("check")
-            .args(arguments)
-            .arg(&path)
-            .output()
-            .map(Ran::from)
+        let command = command.arg("check").args(arguments).arg(&path);
+        command.output().map(Ran::from)
     };
-    let said = checked(&[])?.expect(0).out;
-    assert!(
-        said.contains("sound") && said.contains("checksums of the pages were not verified"),
-        "{said}"
-    );
-    assert_eq!(
-        checked(&["--json"])?.expect(0).object()?["pages_verified"],
-        false
-    );
+    checked(&[])?
+        .expect(0)
+        .prints("sound")
+        .prints("checksums of the pages were not verified");
+    let object = checked(&["--json"])?.expect(0).object()?;
+    assert_eq!(object["pages_verified"], false);
     Ok(())
 }
 
@@ -304,17 +288,14 @@ fn a_file_that_may_only_be_read_is_checked_but_for_its_pages() -> TestResult {
 fn a_result_in_the_place_of_a_file_is_where_that_was_and_for_whom_that_was() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.path("d.simdb");
-    insert_all(
-        &folder.tiny_database("d.simdb")?,
-        (0..10).map(|i| document(i.to_string(), i << 40)),
-    )?;
+    insert_all(&folder.tiny_database("d.simdb")?, keyed(0..10, |i| i << 40))?;
     let (page, link) = (folder.path("page.html"), folder.path("link.html"));
     for mode in [0o600, 0o640] {
         fs::write(&page, "old")?;
         fs::set_permissions(&page, Permissions::from_mode(mode))?;
         _ = fs::remove_file(&link);
         std::os::unix::fs::symlink("page.html", &link)?;
-        run!("report", &database, "--html", &link, "--replace").expect(0);
+        done!("report", &database, "--html", &link, "--replace");
         assert!(fs::symlink_metadata(&link)?.is_symlink());
         assert!(fs::read_to_string(&page)?.starts_with("<!DOCTYPE html>"));
         assert_eq!(fs::metadata(&page)?.mode() & 0o777, mode & !umask(&folder)?);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{Folder, TestResult, gzip, run, run_with_input, simdb};
+use crate::support::{Folder, TestResult, done, gzip, program, run, run_with_input};
 
 const ARTICLE: &str = "Совет порта собрался во вторник вечером, чтобы решить, как восстановить старый рыбный рынок после \
     бури, и большинство членов высказалось за железную крышу, которая стоит здесь с прошлого века.";
@@ -60,21 +60,14 @@ fn pages_and_texts_of_a_folder_are_read_in_the_encoding_that_they_are_in() -> Te
         "site/mark.html",
         format!("\u{feff}{}", page("<meta charset=windows-1251>")),
     )?;
-    let totals = run!(
+    done!(
         "ingest",
         folder.path("d.simdb"),
         folder.path("site"),
         "--json"
     )
-    .expect(0)
-    .last()?;
-    assert_eq!(
-        (&totals["documents"], &totals["rejected"]),
-        (&21.into(), &0.into())
-    );
-    let dump = run!("dump", folder.path("d.simdb"), "--json")
-        .expect(0)
-        .json()?;
+    .counts(["documents", "rejected"], [21, 0]);
+    let dump = done!("dump", folder.path("d.simdb"), "--json").json()?;
     let first = &dump
         .iter()
         .find(|it| it["fingerprint"].is_string())
@@ -92,8 +85,8 @@ fn a_page_is_known_by_its_content_wherever_it_comes_from() -> TestResult {
     let named = folder.file("a.html", &html)?;
     let other = folder.file("page", &html)?;
     let plain = folder.file("a.txt", &html)?;
-    let of = |path: &Path| -> Result<_, Box<dyn std::error::Error>> {
-        Ok(run!("fingerprint", path, "--json").expect(0).object()?["fingerprint"].clone())
+    let of = |path: &Path| -> TestResult<_> {
+        Ok(done!("fingerprint", path, "--json").object()?["fingerprint"].clone())
     };
     assert_eq!(of(&named)?, of(&other)?);
     assert_ne!(
@@ -101,20 +94,13 @@ fn a_page_is_known_by_its_content_wherever_it_comes_from() -> TestResult {
         of(&plain)?,
         "a plain text by its name has tags as its author wrote them"
     );
-    let piped = run_with_input(
-        simdb().args(["fingerprint", "-", "--json"]),
-        html.as_bytes(),
-    )?
-    .expect(0);
+    let piped = run_with_input(&mut program!("fingerprint - --json"), html.as_bytes())?.expect(0);
     assert_eq!(piped.object()?["fingerprint"], of(&named)?);
-    run!("ingest", folder.path("d.simdb"), &named).expect(0);
-    let mut asked = simdb();
-    asked
-        .arg("query")
-        .arg(folder.path("d.simdb"))
-        .args(["--file", "-"]);
-    let answer = run_with_input(&mut asked, &encoded("windows-1251", &html))?.expect(0);
-    assert!(answer.out.starts_with("0\t1.00\t"), "{}", answer.out);
+    done!("ingest", folder.path("d.simdb"), &named);
+    let mut asked = program!("query", folder.path("d.simdb"), "--file -");
+    run_with_input(&mut asked, &encoded("windows-1251", &html))?
+        .expect(0)
+        .begins("0\t1.00\t");
     Ok(())
 }
 
@@ -129,35 +115,30 @@ fn lines_are_documents_if_that_is_said_and_reading_goes_on_behind_the_last() -> 
     };
     let all: String = (1..=4).map(line).collect();
     let input = folder.file("lines", format!("\u{feff}{}\n{}", line(1), line(2)))?;
-    let ingest = || -> Result<_, Box<dyn std::error::Error>> {
-        run!(
+    let ingest = || -> TestResult<_> {
+        done!(
             "ingest",
             folder.path("d.simdb"),
             &input,
-            "--input-format",
-            "lines",
-            "--json"
+            "--input-format lines --json"
         )
-        .expect(0)
         .last()
     };
     ingest()?;
     let key = |number: u32| format!("{}:{number}", input.display());
-    run!("get", folder.path("d.simdb"), key(1)).expect(0);
+    done!("get", folder.path("d.simdb"), key(1));
     run!("get", folder.path("d.simdb"), key(2)).expect(1);
-    run!("get", folder.path("d.simdb"), key(3)).expect(0);
+    done!("get", folder.path("d.simdb"), key(3));
     folder.file(
         "lines",
         format!("\u{feff}{}\n{}{}", line(1), line(2), line(4)),
     )?;
     ingest()?;
-    run!("get", folder.path("d.simdb"), key(4)).expect(0);
-    let stats = run!("stats", folder.path("d.simdb"), "--json")
-        .expect(0)
-        .object()?;
+    done!("get", folder.path("d.simdb"), key(4));
+    let stats = done!("stats", folder.path("d.simdb"), "--json").object()?;
     assert_eq!(stats["documents"], 3);
     let piped = run_with_input(
-        simdb().args(["fingerprint", "-", "--input-format", "lines"]),
+        &mut program!("fingerprint - --input-format lines"),
         all.as_bytes(),
     )?;
     assert_eq!(piped.expect(0).out.lines().count(), 4);
@@ -173,15 +154,12 @@ fn dedup_of_lines_keeps_lines() -> TestResult {
         "Other words stand here, of which none is in the first line at all.\n",
     );
     let input = folder.file("lines", format!("{one}{two}{one}"))?;
-    run!(
+    done!(
         "dedup",
         &input,
-        "--input-format",
-        "lines",
-        "--output",
+        "--input-format lines --output",
         folder.path("kept")
-    )
-    .expect(0);
+    );
     assert_eq!(
         std::fs::read_to_string(folder.path("kept"))?,
         format!("{one}{two}")
@@ -217,13 +195,11 @@ fn a_page_that_was_saved_with_the_head_of_its_answer_is_read_as_the_page() -> Te
     let text = format!("HTTP/1.1 200 OK\n\nis what a server says. {ARTICLE}");
     assert_ne!(fingerprint_of(&folder.file("text", text)?)?, expected);
     let mail = format!("From: a@b\nMIME-Version: 1.0\nContent-Type: text/html\n\n{page}");
-    run!("fingerprint", folder.file("mail.eml", mail)?)
-        .expect(2)
-        .says("is a message of mail");
+    run!("fingerprint", folder.file("mail.eml", mail)?).refused("is a message of mail");
     Ok(())
 }
 
-fn fingerprint_of(path: &Path) -> Result<String, Box<dyn std::error::Error>> {
-    let out = run!("fingerprint", path).expect(0).out;
+fn fingerprint_of(path: &Path) -> TestResult<String> {
+    let out = done!("fingerprint", path).out;
     Ok(out.split('\t').next().unwrap_or_default().to_owned())
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use simdb::{Database, Scheme, SketchSize};
 
 use crate::support::{
-    Folder, Ran, TestResult, document, external, in_one_of_five_tries, insert_all, run, scattered,
-    simdb,
+    Folder, Ran, TestResult, document, done, external, in_one_of_five_tries, insert_all, program,
+    run, scattered, simdb,
 };
 
 /// A database with many pairs and groups, in many small parts.
@@ -30,16 +30,16 @@ fn database(folder: &Folder, name: &str, count: u64) -> TestResult {
 }
 
 fn command(folder: &Folder, format: &str, output: &Path) -> Command {
-    let mut command = simdb();
-    command
-        .arg("pairs")
-        .arg(folder.path("d.simdb"))
-        .args(["--format", format, "--output"])
-        .arg(output);
-    command
-        .args(["--max-distance", "6", "-q"])
-        .stdin(Stdio::null())
-        .stderr(Stdio::null());
+    let mut command = program!(
+        "pairs",
+        folder.path("d.simdb"),
+        "--format",
+        format,
+        "--output",
+        output,
+        "--max-distance 6 -q"
+    );
+    command.stdin(Stdio::null()).stderr(Stdio::null());
     command
 }
 
@@ -52,37 +52,29 @@ fn a_file_holds_what_standard_output_would() -> TestResult {
         let output = folder.path(format);
         let mut printed = simdb();
         let printed = printed.arg("pairs").arg(&path).args(json).output()?;
-        run!("pairs", &path, "--format", format, "--output", &output).expect(0);
+        done!("pairs", &path, "--format", format, "--output", &output);
         assert!(
             !printed.stdout.is_empty() && fs::read(&output)? == printed.stdout,
             "{format}"
         );
         // A command that was killed at its very end finds its own file.
-        run!("pairs", &path, "--format", format, "--output", &output)
-            .expect(0)
+        done!("pairs", &path, "--format", format, "--output", &output)
             .says("already there and complete");
-        run!(
+        done!(
             "pairs",
             &path,
-            "--max-distance",
-            "0",
-            "--format",
+            "--max-distance 0 --format",
             format,
             "--output",
             &output,
             "--replace"
-        )
-        .expect(0);
+        );
         assert!(fs::read(&output)?.len() < printed.stdout.len());
     }
     // Nothing is left beside them.
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 3);
-    run!("pairs", &path, "--format", "parquet")
-        .expect(2)
-        .says("needs a file");
-    run!("pairs", &path, "--format", "tsv", "--json")
-        .expect(2)
-        .says("--format asks for tsv");
+    assert_eq!(folder.count()?, 3);
+    run!("pairs", &path, "--format parquet").refused("needs a file");
+    run!("pairs", &path, "--format tsv --json").refused("--format asks for tsv");
     Ok(())
 }
 
@@ -106,11 +98,7 @@ fn number_of(_: &Path) -> std::io::Result<String> {
 
 /// Kills a search again and again, each time a little later, until it ends. Returns how often it was killed, and how
 /// often there was a position to go on from. `patience` is how long it may work at first.
-fn kill_until_it_ends(
-    folder: &Folder,
-    format: &str,
-    patience: Duration,
-) -> Result<(u64, u64), Box<dyn std::error::Error>> {
+fn kill_until_it_ends(folder: &Folder, format: &str, patience: Duration) -> TestResult<(u64, u64)> {
     let (killed, sidecar) = (folder.path("killed"), folder.path("killed.position"));
     let (mut kills, mut went_on) = (0, 0);
     for round in 0.. {
@@ -186,9 +174,7 @@ fn a_file_that_has_taken_the_place_of_another_is_left_alone() -> TestResult {
             &sidecar,
             format!("simdb pairs 3\ntsv {question}\n{other}\n"),
         )?;
-        run!("pairs", &path, "--output", &output)
-            .expect(2)
-            .says("another file is in its place");
+        run!("pairs", &path, "--output", &output).refused("another file is in its place");
         assert_eq!(fs::read_to_string(&output)?, "my notes");
     }
     // A search that could not begin leaves nothing that would do so.
@@ -210,50 +196,27 @@ fn another_question_does_not_go_on_with_a_file() -> TestResult {
     fs::write(&output, "half a li")?;
     let question =
         r#"{"max_distance":3,"min_similarity":null,"since":null,"scope":[],"groups":false}"#;
-    fs::write(
-        &sidecar,
-        format!("simdb pairs 3\ntsv {question}\n{}\n", number_of(&output)?),
-    )?;
-    run!("pairs", &path, "--max-distance", "4", "--output", &output)
-        .expect(2)
-        .says("begun for another question");
-    run!("pairs", &path, "--json", "--output", &output)
-        .expect(2)
-        .says("begun for another question");
+    let begun = |position: &str| -> std::io::Result<()> {
+        let number = number_of(&output)?;
+        fs::write(
+            &sidecar,
+            format!("simdb pairs 3\ntsv {question}\n{number}\n{position}"),
+        )
+    };
+    begun("")?;
+    run!("pairs", &path, "--max-distance 4 --output", &output)
+        .refused("begun for another question");
+    run!("pairs", &path, "--json --output", &output).refused("begun for another question");
     // A position of another database, and a file that is too short.
-    fs::write(
-        &sidecar,
-        format!(
-            "simdb pairs 3\ntsv {question}\n{}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4\n",
-            number_of(&output)?
-        ),
-    )?;
-    run!("pairs", &path, "--output", &output)
-        .expect(2)
-        .says("the database has changed since");
-    fs::write(
-        &sidecar,
-        format!(
-            "simdb pairs 3\ntsv {question}\n{}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4000\n",
-            number_of(&output)?
-        ),
-    )?;
-    run!("pairs", &path, "--output", &output)
-        .expect(2)
-        .says("shorter than it was");
+    begun("1:0/0:0/0:0:0.16.0:00000000000000aa 4\n")?;
+    run!("pairs", &path, "--output", &output).refused("the database has changed since");
+    begun("1:0/0:0/0:0:0.16.0:00000000000000aa 4000\n")?;
+    run!("pairs", &path, "--output", &output).refused("shorter than it was");
     fs::write(&sidecar, "nonsense")?;
-    run!("pairs", &path, "--output", &output)
-        .expect(2)
-        .says("of another release, or damaged");
-    fs::write(
-        &sidecar,
-        format!("simdb pairs 3\ntsv {question}\n{}\n", number_of(&output)?),
-    )?;
-    run!("pairs", &path, "--output", &output).expect(0);
-    assert_eq!(
-        fs::read_to_string(&output)?,
-        run!("pairs", &path).expect(0).out
-    );
+    run!("pairs", &path, "--output", &output).refused("of another release, or damaged");
+    begun("")?;
+    done!("pairs", &path, "--output", &output);
+    assert_eq!(fs::read_to_string(&output)?, done!("pairs", &path).out);
     assert!(!sidecar.exists());
     Ok(())
 }
@@ -274,10 +237,9 @@ fn a_parquet_file_has_the_pairs_and_the_groups() -> TestResult {
         &Database::open(&path, &simdb::OpenOptions::new())?,
         [document("x", u64::MAX), document("y", 1 << 63)],
     )?;
-    run!(
-        "pairs", &path, "--groups", "--format", "parquet", "--output", &output
-    )
-    .expect(0);
+    folder
+        .run("pairs d.simdb --groups --format parquet --output out.parquet")?
+        .expect(0);
     let mut found = BTreeSet::new();
     for batch in ParquetRecordBatchReaderBuilder::try_new(fs::File::open(&output)?)?.build()? {
         let batch = batch?;
@@ -314,10 +276,7 @@ fn a_parquet_file_has_the_pairs_and_the_groups() -> TestResult {
         }
     }
     let mut expected = BTreeSet::new();
-    for line in run!("pairs", &path, "--groups", "--json")
-        .expect(0)
-        .json()?
-    {
+    for line in done!("pairs", &path, "--groups --json").json()? {
         let bits = |side: &serde_json::Value| {
             let digits = side["fingerprint"].as_str().unwrap_or_default();
             u64::from_str_radix(digits, 16).map(u64::cast_signed)
@@ -345,8 +304,7 @@ fn a_parquet_file_has_the_pairs_and_the_groups() -> TestResult {
         [document(vec![0xfe], 1)],
     )?;
     let again = ["--format", "parquet", "--replace", "--output"];
-    let mut command = simdb();
-    command.arg("pairs").arg(&path).args(again).arg(&output);
+    let mut command = program!("pairs", &path, ..again, &output);
     let refused = command.output()?;
     assert!(!refused.status.success());
     assert!(
@@ -362,41 +320,23 @@ fn a_parquet_file_has_the_pairs_and_the_groups() -> TestResult {
 fn the_pairs_of_an_input_are_found_anew_after_a_kill() -> TestResult {
     let folder = Folder::new()?;
     database(&folder, "d.simdb", 2_000)?;
-    let path = folder.path("d.simdb");
     let lines: String = (0..400)
         .map(|i| format!("k{}\t{:016x}\n", i % 3, scattered(i / 4)))
         .collect();
     let input = folder.file("queries.tsv", lines)?;
     let (output, sidecar) = (folder.path("out"), folder.path("out.position"));
-    let with = ["--input-format", "fingerprints", "--max-distance", "3"];
-    let ran = run!(
-        "pairs", &path, "--with", &input, with[0], with[1], with[2], with[3]
-    )
-    .expect(0);
+    let with = "pairs d.simdb --max-distance 3 --input-format fingerprints --with";
+    let ran = Ran::from(folder.command(with).arg(&input).output()?).expect(0);
     // Of each four records of a fingerprint, all match what the first one does.
     let lines: Vec<&str> = ran.out.lines().collect();
+    let pairs = lines.len();
+    assert!(pairs > 400 && pairs.is_multiple_of(4), "{pairs} pairs");
+    let is_of_input = |key: &str| ["k0", "k1", "k2"].contains(&key);
     assert!(
-        lines.len() > 400 && lines.len().is_multiple_of(4),
-        "{} pairs",
-        lines.len()
+        lines
+            .iter()
+            .all(|it| it.split('\t').nth(2).is_some_and(is_of_input))
     );
-    assert!(lines.iter().all(|it| {
-        it.split('\t')
-            .nth(2)
-            .is_some_and(|it| ["k0", "k1", "k2"].contains(&it))
-    }));
-    let arguments = || {
-        let mut command = simdb();
-        command
-            .arg("pairs")
-            .arg(&path)
-            .arg("--with")
-            .arg(&input)
-            .args(with)
-            .arg("--output")
-            .arg(&output);
-        command
-    };
     fs::write(&output, "half a li")?;
     let question = format!(
         r#"{{"max_distance":3,"min_similarity":null,"since":null,"scope":[],"groups":false,"with":{input:?}}}"#
@@ -408,21 +348,12 @@ fn the_pairs_of_an_input_are_found_anew_after_a_kill() -> TestResult {
             number_of(&output)?
         ),
     )?;
-    assert!(arguments().status()?.success());
+    let mut found = folder.command(with);
+    Ran::from(found.arg(&input).args(["--output", "out"]).output()?).expect(0);
     assert_eq!(fs::read_to_string(&output)?, ran.out);
     assert!(!sidecar.exists());
-    run!(
-        "pairs",
-        &path,
-        "--with",
-        &input,
-        with[0],
-        with[1],
-        "--from",
-        "1:0/0:0/0:0:0.16.0:00000000000000aa"
-    )
-    .expect(2)
-    .says("an input is read anew");
+    folder.run("pairs d.simdb --with queries.tsv --input-format fingerprints --from 1:0/0:0/0:0:0.16.0:00000000000000aa")?
+    .refused("an input is read anew");
     Ok(())
 }
 
@@ -431,9 +362,7 @@ fn a_name_that_says_packed_is_refused() -> TestResult {
     let folder = Folder::new()?;
     database(&folder, "d.simdb", 5)?;
     let output = folder.path("pairs.tsv.zst");
-    run!("pairs", folder.path("d.simdb"), "--output", &output)
-        .expect(2)
-        .says("written as plain text");
+    run!("pairs", folder.path("d.simdb"), "--output", &output).refused("written as plain text");
     assert!(!output.exists());
     Ok(())
 }
@@ -463,12 +392,10 @@ fn pairs_are_never_written_over_what_they_are_of() -> TestResult {
                 &path,
                 "--format",
                 format,
-                "--replace",
-                "--output",
+                "--replace --output",
                 folder.path(name)
             )
-            .expect(2)
-            .says("is the database itself");
+            .refused("is the database itself");
         }
         for (with, output) in [
             (&other, &other),
@@ -482,15 +409,15 @@ fn pairs_are_never_written_over_what_they_are_of() -> TestResult {
                 format,
                 "--replace",
             ];
-            let mut program = simdb();
-            program
-                .arg("pairs")
-                .arg(&path)
-                .arg("--with")
-                .arg(with)
-                .args(command)
-                .arg("--output")
-                .arg(output);
+            let mut program = program!(
+                "pairs",
+                &path,
+                "--with",
+                with,
+                ..command,
+                "--output",
+                output
+            );
             let ran = program.output()?;
             let told = String::from_utf8_lossy(&ran.stderr).into_owned();
             assert!(
@@ -503,9 +430,7 @@ fn pairs_are_never_written_over_what_they_are_of() -> TestResult {
         assert!(fs::read(path)? == before?, "{path:?} was changed");
     }
     assert!(!folder.path("d.simdb.position").exists());
-    run!("report", &path, "--html", &path, "--replace")
-        .expect(2)
-        .says("is the database itself");
+    run!("report", &path, "--html", &path, "--replace").refused("is the database itself");
     Ok(())
 }
 
@@ -528,17 +453,19 @@ fn a_question_without_an_answer_changes_no_file() -> TestResult {
         (["--with".into(), other], "scheme"),
     ] {
         for output in [&old, &folder.path("new.tsv")] {
-            let mut program = simdb();
-            program
-                .arg("pairs")
-                .arg(folder.path("d.simdb"))
-                .args(&question);
-            program.arg("--output").arg(output).arg("--replace");
-            Ran::from(program.output()?).expect(2).says(why);
+            let mut program = program!(
+                "pairs",
+                folder.path("d.simdb"),
+                ..&question,
+                "--output",
+                output,
+                "--replace"
+            );
+            Ran::from(program.output()?).refused(why);
         }
     }
     assert_eq!(fs::read_to_string(&old)?, "mine\n");
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 3);
+    assert_eq!(folder.count()?, 3);
     Ok(())
 }
 
@@ -552,16 +479,10 @@ fn the_longest_key_of_an_input_is_in_its_pair() -> TestResult {
         .iter()
         .map(|key| format!("{key}\t{:016x}\n", 7))
         .collect();
-    let input = folder.file("in.tsv", lines)?;
-    let ran = run!(
-        "pairs",
-        folder.path("d.simdb"),
-        "--with",
-        &input,
-        "--input-format",
-        "fingerprints"
-    )
-    .expect(0);
+    folder.file("in.tsv", lines)?;
+    let ran = folder
+        .run("pairs d.simdb --with in.tsv --input-format fingerprints")?
+        .expect(0);
     let mut found: Vec<&str> = ran
         .out
         .lines()

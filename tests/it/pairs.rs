@@ -10,8 +10,8 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, TestResult, bundled, document, external, fingerprints, insert_all, jaccard, real_data,
-    rows, run, scattered,
+    Folder, TestResult, assert_error, bundled, document, done, every, external, fingerprints,
+    go_on, insert_all, jaccard, keyed, real_data, rows, run, scattered,
 };
 
 /// Two keys and their distance.
@@ -30,9 +30,18 @@ fn text(key: &[u8]) -> String {
     String::from_utf8_lossy(key).into_owned()
 }
 
+fn events(search: &Pairs) -> simdb::Result<Vec<PairEvent>> {
+    let mut events = Vec::new();
+    search.run(|event| {
+        events.push(event);
+        ControlFlow::Continue(())
+    })?;
+    Ok(events)
+}
+
 fn found(pairs: &Pairs) -> simdb::Result<Found> {
     let (mut found, mut last) = (Found::default(), (0, 0));
-    pairs.run(|event| {
+    for event in events(pairs)? {
         match event {
             PairEvent::Group(group) => {
                 assert_eq!(
@@ -63,10 +72,15 @@ fn found(pairs: &Pairs) -> simdb::Result<Found> {
             }
             other => panic!("{other:?}"),
         }
-        ControlFlow::Continue(())
-    })?;
+    }
     assert_eq!(last.0, last.1, "the end was not told");
     Ok(found)
+}
+
+/// The distance of two documents, if it is at most this.
+fn distance_within(a: &Document, b: &Document, max_distance: u32) -> Option<u32> {
+    let distance = a.fingerprint()?.distance(b.fingerprint()?);
+    Some(distance).filter(|it| *it <= max_distance)
 }
 
 /// All pairs of documents within a distance.
@@ -74,12 +88,9 @@ fn brute_force(documents: &[Document], max_distance: u32) -> BTreeMap<KeyPair, u
     let mut pairs = BTreeMap::new();
     for (index, a) in documents.iter().enumerate() {
         for b in &documents[index + 1..] {
-            let Some((x, y)) = a.fingerprint().zip(b.fingerprint()) else {
-                continue;
-            };
-            if x.distance(y) <= max_distance {
+            if let Some(distance) = distance_within(a, b, max_distance) {
                 let [a, b] = [a, b].map(|it| text(it.key()));
-                pairs.insert((a.clone().min(b.clone()), a.max(b), x.distance(y)), 1);
+                pairs.insert((a.clone().min(b.clone()), a.max(b), distance), 1);
             }
         }
     }
@@ -297,7 +308,7 @@ fn a_least_similarity_leaves_out_pairs_that_only_look_near() -> TestResult {
         );
         // The groups stand for pairs of documents that have the same sketch.
         let mut of_groups = 0;
-        search.run(|event| {
+        for event in events(&search)? {
             of_groups += match event {
                 PairEvent::Group(group) => group.documents * (group.documents - 1) / 2,
                 PairEvent::Pair(pair) => {
@@ -306,39 +317,30 @@ fn a_least_similarity_leaves_out_pairs_that_only_look_near() -> TestResult {
                 }
                 _ => 0,
             };
-            ControlFlow::Continue(())
-        })?;
+        }
         assert_eq!(of_groups, expected.len() as u64, "{least}");
     }
     // What cannot be asked.
-    assert!(matches!(
-        snapshot.pairs(65).run(|_| ControlFlow::Continue(())),
-        Err(Error::MaxDistance { given: 65, .. })
-    ));
+    assert_error!(
+        snapshot.pairs(65).run(every) => Error::MaxDistance { given: 65, .. }
+    );
     for wrong in [-0.1, 1.1, f64::NAN] {
         let refused = snapshot
             .pairs(Near::within(3).min_similarity(wrong))
-            .run(|_| ControlFlow::Continue(()));
-        assert!(
-            matches!(refused, Err(Error::MinSimilarity { .. })),
-            "{refused:?}"
-        );
+            .run(every);
+        assert_error!(&refused => Error::MinSimilarity { .. });
         // Less than nothing was no similarity for clusters.
         let clustering = Clustering::new().near(Near::new().min_similarity(wrong));
-        let refused = snapshot.clusters(&clustering, |_| ControlFlow::Continue(()));
-        assert!(
-            matches!(refused, Err(Error::MinSimilarity { .. })),
-            "{refused:?}"
-        );
+        let refused = snapshot.clusters(&clustering, every);
+        assert_error!(&refused => Error::MinSimilarity { .. });
     }
     let plain = folder.database("plain.simdb")?;
-    let refused = plain
-        .snapshot()?
-        .pairs(Near::within(3).min_similarity(0.7))
-        .run(|_| ControlFlow::Continue(()));
-    assert!(
-        matches!(refused, Err(Error::SketchSizes { .. })),
-        "{refused:?}"
+    assert_error!(
+        plain
+            .snapshot()?
+            .pairs(Near::within(3).min_similarity(0.7))
+            .run(every)
+        => Error::SketchSizes { .. }
     );
     Ok(())
 }
@@ -350,46 +352,29 @@ fn a_search_goes_on_from_every_position_with_what_is_left() -> TestResult {
     fill(&database, &(0..600).map(uniform).collect::<Vec<u64>>())?;
     let snapshot = database.snapshot()?;
     let search = snapshot.pairs(Near::within(6).scopes(["", "s1", "s2"]));
-    let (mut events, mut positions) = (Vec::new(), Vec::new());
-    search.run(|event| {
+    let (mut found, mut positions) = (Vec::new(), Vec::new());
+    for event in events(&search)? {
         match event {
-            PairEvent::Progress { position, .. } => positions.push((events.len(), position)),
-            event => events.push(event),
+            PairEvent::Progress { position, .. } => positions.push((found.len(), position)),
+            event => found.push(event),
         }
-        ControlFlow::Continue(())
-    })?;
+    }
     positions.dedup_by(|a, b| a.1 == b.1);
     assert!(positions.len() > 20, "{}", positions.len());
     for (known, position) in positions.iter().step_by(3).chain(positions.last()) {
         // Between two positions some events may have come already. They come again.
         let from: PairPosition = position.to_string().parse()?;
-        let mut left = Vec::new();
-        search.clone().from(from).run(|event| {
-            if !matches!(event, PairEvent::Progress { .. }) {
-                left.push(event);
-            }
-            ControlFlow::Continue(())
-        })?;
-        assert!(
-            left.len() >= events.len() - known && events.ends_with(&left),
-            "from {position}"
-        );
+        let mut left = events(&search.clone().from(from))?;
+        left.retain(|event| !matches!(event, PairEvent::Progress { .. }));
+        let has_all = left.len() >= found.len() - known && found.ends_with(&left);
+        assert!(has_all, "from {position}");
     }
     let (_, last) = &positions[positions.len() - 1];
-    let refused = |pairs: Pairs| pairs.from(last.clone()).run(|_| ControlFlow::Continue(()));
-    assert!(matches!(
-        refused(snapshot.pairs(5)),
-        Err(Error::PairPosition)
-    ));
-    assert!(matches!(
-        refused(snapshot.pairs(Near::within(6).since(1))),
-        Err(Error::PairPosition)
-    ));
+    let refused = |pairs: Pairs| pairs.from(last.clone()).run(every);
+    assert_error!(refused(snapshot.pairs(5)) => Error::PairPosition);
+    assert_error!(refused(snapshot.pairs(Near::within(6).since(1))) => Error::PairPosition);
     insert_all(&database, [document("new", 5)])?;
-    assert!(matches!(
-        refused(database.snapshot()?.pairs(6)),
-        Err(Error::PairPosition)
-    ));
+    assert_error!(refused(database.snapshot()?.pairs(6)) => Error::PairPosition);
     assert!(refused(search).is_ok());
     Ok(())
 }
@@ -526,7 +511,7 @@ fn a_position_holds_over_merges_compaction_backup_and_reopening_at_every_distanc
         let fresh = database.snapshot()?;
         database.settle()?;
         let settled = database.snapshot()?;
-        database.compact(|_, _| ControlFlow::Continue(()))?;
+        database.compact(go_on)?;
         let compacted = database.snapshot()?;
         compacted.backup(&copy)?;
         let backup = Database::open(&copy, &OpenOptions::new())?.snapshot()?;
@@ -535,13 +520,11 @@ fn a_position_holds_over_merges_compaction_backup_and_reopening_at_every_distanc
         let Given::UpTo(_, position) = until(&compacted.pairs(6), 30)? else {
             return Err("no position".into());
         };
-        database.compact_with_plan("8x8", |_, _| ControlFlow::Continue(()))?;
-        let refused = database
-            .snapshot()?
-            .pairs(6)
-            .from(position)
-            .run(|_| ControlFlow::Continue(()));
-        assert!(matches!(refused, Err(Error::PairPosition)), "{refused:?}");
+        database.compact_with_plan("8x8", go_on)?;
+        assert_error!(
+            database.snapshot()?.pairs(6).from(position).run(every)
+            => Error::PairPosition
+        );
     }
     Ok(())
 }
@@ -567,7 +550,7 @@ fn a_position_in_two_databases_holds_over_their_compaction() -> TestResult {
         }
         let fresh = [one.snapshot()?, two.snapshot()?];
         for database in [&one, &two] {
-            database.compact(|_, _| ControlFlow::Continue(()))?;
+            database.compact(go_on)?;
         }
         let compacted = [one.snapshot()?, two.snapshot()?];
         let (fresh, compacted) = ([&fresh[0], &fresh[1]], [&compacted[0], &compacted[1]]);
@@ -596,7 +579,7 @@ fn a_position_in_two_databases_holds_over_their_compaction() -> TestResult {
 fn a_search_ends_when_nobody_wants_more() -> TestResult {
     let folder = Folder::in_memory()?;
     let database = folder.tiny_database("d.simdb")?;
-    insert_all(&database, (0..2_000).map(|i| document(i.to_string(), i)))?;
+    insert_all(&database, keyed(0..2_000, |i| i))?;
     for most in [0, 1, 1_000] {
         let mut given = 0;
         database.snapshot()?.pairs(4).run(|event| {
@@ -635,7 +618,7 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
         .map(|(key, bits)| document(key, bits)),
     )?;
     drop(database);
-    let ran = run!("pairs", &path).expect(0).says("6 pairs\n");
+    let ran = done!("pairs", &path).says("6 pairs\n");
     let lines: BTreeSet<&str> = ran.out.lines().collect();
     let esc = "esc\\u{1b}";
     let pairs = [
@@ -649,19 +632,14 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
     let expected = pairs.map(|(distance, a, b)| format!("{distance}\t{a}\t{b}\t-"));
     assert_eq!(lines, expected.iter().map(String::as_str).collect());
     assert_eq!(
-        run!("pairs", &path, "--max-distance", "0", "--quiet")
-            .expect(0)
-            .out,
+        done!("pairs", &path, "--max-distance 0 --quiet").out,
         "0\tc\ta\t-\n"
     );
-    let objects = run!("pairs", &path, "--max-distance", "0", "--json")
-        .expect(0)
-        .json()?;
+    let objects = done!("pairs", &path, "--max-distance 0 --json").json()?;
     assert!(objects.len() == 1 && objects[0]["a"]["key"] == "c" && objects[0]["b"]["key"] == "a");
     assert!(objects[0]["a"].get("documents").is_none() && objects[0].get("similarity").is_none());
     // As groups.
-    let ran = run!("pairs", &path, "--groups")
-        .expect(0)
+    let ran = done!("pairs", &path, "--groups")
         .says("3 pairs, 1 group of documents with the same fingerprint");
     let lines: BTreeSet<&str> = ran.out.lines().collect();
     let groups = [
@@ -671,92 +649,47 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
         "2\tesc\\u{1b}\tc\t1\t2\t-",
     ];
     assert_eq!(lines, groups.into());
-    let objects = run!("pairs", &path, "--max-distance", "1", "--json", "--groups")
-        .expect(0)
-        .json()?;
+    let objects = done!("pairs", &path, "--max-distance 1 --json --groups").json()?;
     assert_eq!(objects[0]["documents"], 2);
     assert!(
         objects
             .iter()
             .any(|it| it["a"]["key"] == "b" && it["b"]["documents"] == 2 && it["distance"] == 1)
     );
-    run!(
-        "pairs",
-        &path,
-        "--from",
-        "1:0/0:0/0:0:0.16.0:00000000000000ff"
-    )
-    .expect(2)
-    .says("start again without it");
-    run!("pairs", &path, "--from", "seven")
-        .expect(2)
-        .says("position");
-    run!("pairs", &path, "--min-similarity", "0.7")
-        .expect(2)
-        .says("sketches");
-    run!("pairs", folder.path("none.simdb"))
-        .expect(2)
-        .says("no such");
+    run!("pairs", &path, "--from 1:0/0:0/0:0:0.16.0:00000000000000ff")
+        .refused("start again without it");
+    run!("pairs", &path, "--from seven").refused("position");
+    run!("pairs", &path, "--min-similarity 0.7").refused("sketches");
+    run!("pairs", folder.path("none.simdb")).refused("no such");
     // With another database, and with an input.
     let other = folder.file("other.tsv", "x\t0000000000000005\ny\t00ff00000000ff00\n")?;
-    let ran = run!(
-        "pairs",
-        &path,
-        "--with",
-        &other,
-        "--input-format",
-        "fingerprints",
-        "--max-distance",
-        "1"
-    )
-    .expect(0)
-    .says("3 pairs");
+    let ran = folder
+        .run("pairs d.simdb --with other.tsv --input-format fingerprints --max-distance 1")?
+        .expect(0)
+        .says("3 pairs");
     let lines: BTreeSet<&str> = ran.out.lines().collect();
     assert_eq!(
         lines,
         ["1\tc\tx\t-", "1\ta\tx\t-", "1\tesc\\u{1b}\tx\t-"].into()
     );
-    run!(
-        "ingest",
-        folder.path("o.simdb"),
-        &other,
-        "--input-format",
-        "fingerprints"
-    )
-    .expect(0);
-    let same = run!(
-        "pairs",
-        &path,
-        "--with",
-        folder.path("o.simdb"),
-        "--max-distance",
-        "1"
-    )
-    .expect(0);
+    folder
+        .run("ingest o.simdb other.tsv --input-format fingerprints")?
+        .expect(0);
+    let same = folder
+        .run("pairs d.simdb --with o.simdb --max-distance 1")?
+        .expect(0);
     assert_eq!(same.out.lines().collect::<BTreeSet<_>>(), lines);
     // A directory is an input too.
     std::fs::create_dir(folder.path("others"))?;
     std::fs::copy(&other, folder.path("others/other.tsv"))?;
-    let others = folder.path("others");
-    let format = ["--input-format", "fingerprints"];
-    let ran = run!(
-        "pairs",
-        &path,
-        "--with",
-        &others,
-        format[0],
-        format[1],
-        "--max-distance",
-        "1"
-    )
-    .expect(0);
+    let ran = folder
+        .run("pairs d.simdb --with others --input-format fingerprints --max-distance 1")?
+        .expect(0);
     assert_eq!(ran.out.lines().collect::<BTreeSet<_>>(), lines);
-    run!("pairs", &path, "--with", folder.path("none"))
-        .expect(2)
-        .says("none: no such file");
+    run!("pairs", &path, "--with", folder.path("none")).refused("none: no such file");
     // Also of a file that another process has open.
     let held = Database::open(&path, &OpenOptions::new().serve(true))?;
-    assert_eq!(run!("pairs", &path).expect(0).out.lines().count(), 6);
+    assert_eq!(done!("pairs", &path).out.lines().count(), 6);
     drop(held);
     Ok(())
 }
@@ -824,75 +757,52 @@ fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
         let (snapshot, other) = (one.snapshot()?, two.snapshot()?);
         for max_distance in [0, 1, 3, 5, 8, 16] {
             let mut expected = BTreeMap::new();
-            for (a, b) in documents
-                .iter()
-                .flat_map(|a| others.iter().map(move |b| (a, b)))
-            {
-                let Some((x, y)) = a.fingerprint().zip(b.fingerprint()) else {
-                    continue;
-                };
-                if x.distance(y) <= max_distance {
-                    expected.insert((text(a.key()), text(b.key()), x.distance(y)), 1);
+            for a in &documents {
+                for b in &others {
+                    if let Some(distance) = distance_within(a, b, max_distance) {
+                        expected.insert((text(a.key()), text(b.key()), distance), 1);
+                    }
                 }
             }
             let mut found: BTreeMap<KeyPair, u32> = BTreeMap::new();
             let search = snapshot.pairs(max_distance).with(&other);
+            let each = search.clone().each_document(true);
             let mut middle = None;
-            search.clone().each_document(true).run(|event| {
+            for event in events(&each)? {
                 match event {
                     PairEvent::Pair(pair) => {
-                        let key = (
-                            text(&pair.a.newest_key),
-                            text(&pair.b.newest_key),
-                            pair.distance,
-                        );
-                        *found.entry(key).or_default() += 1;
+                        let [a, b] = [&pair.a, &pair.b].map(|it| text(&it.newest_key));
+                        *found.entry((a, b, pair.distance)).or_default() += 1;
                     }
                     PairEvent::Progress { position, .. } => {
                         middle = middle.take().or(Some(position));
                     }
                     other => panic!("{other:?}"),
                 }
-                ControlFlow::Continue(())
-            })?;
+            }
             assert!(
                 found == expected,
                 "{plan} with {other_plan} at {max_distance}"
             );
             // Groups stand for all of their documents.
             let mut documents_of_pairs = 0;
-            search.run(|event| {
+            for event in events(&search)? {
                 if let PairEvent::Pair(pair) = event {
                     documents_of_pairs += pair.a.documents * pair.b.documents;
                 }
-                ControlFlow::Continue(())
-            })?;
+            }
             assert_eq!(documents_of_pairs, expected.len() as u64);
             let from = middle.ok_or("no position")?;
-            let left = snapshot
-                .pairs(max_distance)
-                .with(&other)
-                .each_document(true)
-                .from(from.clone());
-            assert!(left.run(|_| ControlFlow::Continue(())).is_ok());
-            assert!(matches!(
-                snapshot
-                    .pairs(max_distance)
-                    .each_document(true)
-                    .from(from)
-                    .run(|_| ControlFlow::Continue(())),
-                Err(Error::PairPosition)
-            ));
+            assert!(each.from(from.clone()).run(every).is_ok());
+            let alone = snapshot.pairs(max_distance).each_document(true).from(from);
+            assert_error!(alone.run(every) => Error::PairPosition);
         }
     }
     let texts = Database::create(folder.path("texts.simdb"), &CreateOptions::new())?;
     let plain = folder.database("plain.simdb")?;
     let (one, two) = (texts.snapshot()?, plain.snapshot()?);
-    let refused = one.pairs(3).with(&two).run(|_| ControlFlow::Continue(()));
-    assert!(
-        matches!(refused, Err(Error::SchemeMismatch { .. })),
-        "{refused:?}"
-    );
+    let mixed = one.pairs(3).with(&two).run(every);
+    assert_error!(mixed => Error::SchemeMismatch { .. });
     Ok(())
 }
 
@@ -910,12 +820,7 @@ fn sketches_of_other_sizes_are_not_compared() -> TestResult {
     let snapshot = one.snapshot()?;
     for (other, bytes) in [(&two, 32), (&none, 0)] {
         let other = other.snapshot()?;
-        let run = |near: Near| {
-            snapshot
-                .pairs(near)
-                .with(&other)
-                .run(|_| ControlFlow::Continue(()))
-        };
+        let run = |near: Near| snapshot.pairs(near).with(&other).run(every);
         assert!(run(Near::within(3).min_similarity(0.0)).is_ok());
         // Like a query without a sketch, a side without sketches is compared by the distance alone.
         assert_eq!(run(Near::within(3)).is_ok(), bytes == 0);
@@ -1004,19 +909,18 @@ fn large_groups_of_several_fingerprints_are_listed_one_after_the_other() -> Test
     });
     let database = Database::build(folder.path("d.simdb"), &options, documents, 64 << 20)?;
     let (mut groups, mut pairs) = (Vec::new(), Vec::new());
-    database
+    let search = database
         .snapshot()?
-        .pairs(Near::within(1).min_similarity(0.01))
-        .run(|event| {
-            match event {
-                PairEvent::Group(group) => groups.push(group.documents),
-                PairEvent::Pair(pair) => {
-                    pairs.push((pair.distance, pair.a.documents * pair.b.documents));
-                }
-                _ => {}
+        .pairs(Near::within(1).min_similarity(0.01));
+    for event in events(&search)? {
+        match event {
+            PairEvent::Group(group) => groups.push(group.documents),
+            PairEvent::Pair(pair) => {
+                pairs.push((pair.distance, pair.a.documents * pair.b.documents));
             }
-            ControlFlow::Continue(())
-        })?;
+            _ => {}
+        }
+    }
     assert_eq!(groups, [9_000; 10]);
     let near = pairs.iter().filter(|it| it.0 == 1).count();
     assert!(

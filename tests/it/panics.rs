@@ -4,7 +4,6 @@
 //! what a caller had handed in too. So the panic of a progress bar was told as damage, and nothing was
 //! printed.
 
-use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
@@ -45,11 +44,7 @@ fn a_panic_of_progress_reaches_the_caller_and_leaves_nothing() -> TestResult {
         let snapshot = database.snapshot()?;
         assert_reaches_the_caller(|| snapshot.backup_with(folder.path("b.simdb"), progress()));
         drop(snapshot);
-        assert_eq!(
-            fs::read_dir(folder.path("."))?.count(),
-            1,
-            "something is left"
-        );
+        assert_eq!(folder.count()?, 1, "something is left");
         // Writing, compacting and checking go on.
         insert_all(&database, [numbered(1_000 + allowed)])?;
         database.compact(go_on)?;
@@ -77,11 +72,7 @@ fn a_panic_of_the_documents_reaches_the_caller_and_leaves_nothing() -> TestResul
         assert_reaches_the_caller(|| {
             Database::build(folder.path("d.simdb"), &options, documents, 1_000)
         });
-        assert_eq!(
-            fs::read_dir(folder.path("."))?.count(),
-            0,
-            "something is left"
-        );
+        assert_eq!(folder.count()?, 0, "something is left");
     }
     let documents = (0..400).map(|i| Ok(numbered(i)));
     let options = external();

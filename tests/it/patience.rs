@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,8 @@ use simdb::Database;
 
 use crate::admin::{Ingesting, answering, request, socket_of};
 use crate::support::{
-    Folder, Ran, TestResult, assert_sound, document, insert_all, run, simdb, within,
+    Folder, Piped, Ran, TestResult, assert_has, assert_sound, document, done, insert_all, run,
+    within,
 };
 
 /// The longest that anybody may be kept waiting here. The machine may be slow, but a client that does not read counts
@@ -25,9 +26,9 @@ use crate::support::{
 const SOON: Duration = Duration::from_secs(20);
 
 /// Sends a request, with standard input or without, waits until it is begun, and reads nothing more.
-fn begin(database: &Path, arguments: &[&str], has_input: bool) -> std::io::Result<UnixStream> {
+fn begin(database: &Path, words: &str, has_input: bool) -> std::io::Result<UnixStream> {
     let stream = UnixStream::connect(socket_of(database))?;
-    let mut request = request(database, arguments)?;
+    let mut request = request(database, words)?;
     request["input"] = has_input.into();
     writeln!(&stream, "{request}")?;
     let said = b"{\"simdb_admin\":3}\n{\"begun\":true}\n";
@@ -80,24 +81,16 @@ fn a_client_that_does_not_read_keeps_nobody_from_writing() -> TestResult {
     let folder = Folder::new()?;
     let database = large(&folder)?;
     let path = folder.path("d.simdb");
-    let duplicates = ["delete", "d.simdb", "--duplicates", "--max-distance", "0"];
-    let commands: [&[&str]; 5] = [
-        &duplicates,
-        &["pairs", "d.simdb", "--expand", "--max-distance", "0"],
-        &["dump", "d.simdb"],
-        &["compact", "d.simdb"],
-        &[
-            "expire",
-            "d.simdb",
-            "--before",
-            "1970-01-01",
-            "--dry-run",
-            "--json",
-        ],
+    let commands = [
+        "delete d.simdb --duplicates --max-distance 0",
+        "pairs d.simdb --expand --max-distance 0",
+        "dump d.simdb",
+        "compact d.simdb",
+        "expire d.simdb --before 1970-01-01 --dry-run --json",
     ];
     let clients = commands
-        .iter()
         .map(|it| begin(&path, it, false))
+        .into_iter()
         .collect::<Result<Vec<_>, _>>()?;
     for round in 0..10 {
         thread::sleep(Duration::from_millis(200));
@@ -109,7 +102,7 @@ fn a_client_that_does_not_read_keeps_nobody_from_writing() -> TestResult {
             begun.elapsed()
         );
     }
-    run!("get", &path, "new 9").expect(0);
+    done!("get", &path, ..["new 9"]);
     assert_eq!(
         database.snapshot()?.stats()?.documents,
         25_030,
@@ -127,7 +120,7 @@ fn a_client_that_does_not_read_keeps_nobody_from_writing() -> TestResult {
 /// What a request prints, up to where it asks whether it is written.
 fn read_to_confirm(
     lines: &mut impl Iterator<Item = std::io::Result<String>>,
-) -> Result<String, Box<dyn std::error::Error>> {
+) -> TestResult<String> {
     let mut out = String::new();
     for line in lines {
         let line: Value = serde_json::from_str(&line?)?;
@@ -150,20 +143,13 @@ fn what_others_change_between_its_line_and_its_deletion_stays_and_is_told() -> T
         &database,
         (0..6).map(|i| document(format!("copy {i}"), u64::MAX)),
     )?;
-    let command = [
-        "delete",
-        "d.simdb",
-        "--duplicates",
-        "--max-distance",
-        "0",
-        "--json",
-    ];
+    let command = "delete d.simdb --duplicates --max-distance 0 --json";
     // Who leaves instead of answering has nothing deleted.
-    let stream = begin(&path, &command, false)?;
+    let stream = begin(&path, command, false)?;
     read_to_confirm(&mut BufReader::new(&stream).lines())?;
     stream.shutdown(Shutdown::Both)?;
     assert_eq!(database.snapshot()?.stats()?.documents, 26);
-    let stream = begin(&path, &command, false)?;
+    let stream = begin(&path, command, false)?;
     let mut lines = BufReader::new(&stream).lines();
     let told = read_to_confirm(&mut lines)?;
     assert_eq!(told.matches("\"deleted\":true").count(), 5, "{told}");
@@ -177,15 +163,9 @@ fn what_others_change_between_its_line_and_its_deletion_stays_and_is_told() -> T
             .as_str()
             .unwrap_or_default();
     }
-    let kept: Vec<Value> = out
-        .lines()
-        .map(serde_json::from_str)
-        .collect::<Result<_, _>>()?;
-    assert_eq!(kept.len(), 1, "{out}");
-    assert_eq!(
-        (&kept[0]["key"], &kept[0]["deleted"]),
-        (&"copy 3".into(), &false.into())
-    );
+    // It is the only one.
+    let kept: Value = serde_json::from_str(&out)?;
+    assert_has!(kept, {"key": "copy 3", "deleted": false});
     let snapshot = database.snapshot()?;
     assert!(snapshot.get("copy 3")?.is_some() && snapshot.get("copy 0")?.is_some());
     assert_eq!(snapshot.stats()?.documents, 22);
@@ -197,55 +177,31 @@ fn what_others_change_between_its_line_and_its_deletion_stays_and_is_told() -> T
 fn inputs_without_an_end_are_refused_in_a_request() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let pipe = pipe(&folder, "pipe")?;
     fs::create_dir(folder.path("files"))?;
-    assert!(
-        Command::new("mkfifo")
-            .arg(folder.path("files/pipe"))
-            .status()?
-            .success()
-    );
+    pipe(&folder, "files/pipe")?;
+    let pipe = pipe(&folder, "pipe")?;
+
     folder.file("files/a.tsv", "x\t0000000000000001\n")?;
     let ingesting = Ingesting::start(&path)?;
-    for input in [
-        pipe.as_path(),
-        Path::new("/dev/zero"),
-        Path::new("/dev/tty"),
-    ] {
+    for input in [pipe, "/dev/zero".into(), "/dev/tty".into()] {
         let path = path.clone();
-        let input = input.to_owned();
         within(6 * SOON, move || -> std::io::Result<()> {
             for _ in 0..3 {
                 for option in ["--file", "--input"] {
-                    run!("query", &path, option, &input)
-                        .expect(2)
-                        .says("and standard input");
+                    run!("query", &path, option, &input).refused("and standard input");
                 }
-                run!("pairs", &path, "--with", &input)
-                    .expect(2)
-                    .says("and standard input");
-                let texts = ["--verify", "words", "--texts"];
-                run!(
-                    "query", &path, "--key", "first", texts[0], texts[1], texts[2], &input
-                )
-                .expect(2)
-                .says("and standard input");
+                run!("pairs", &path, "--with", &input).refused("and standard input");
+                run!("query", &path, "--key first --verify words --texts", &input)
+                    .refused("and standard input");
             }
             Ok(())
         })?;
     }
     // A directory is read without what is no file in it.
-    let format = ["--input-format", "fingerprints"];
-    run!(
-        "query",
-        &path,
-        "--input",
-        folder.path("files"),
-        format[0],
-        format[1]
-    )
-    .expect(0);
-    run!("stats", &path).expect(0);
+    folder
+        .run("query d.simdb --input-format fingerprints --input files")?
+        .expect(0);
+    done!("stats", &path);
     assert!(ingesting.end()?);
     Ok(())
 }
@@ -255,21 +211,14 @@ fn inputs_without_an_end_are_refused_in_a_request() -> TestResult {
 fn an_ingestion_ends_although_clients_neither_read_nor_write() -> TestResult {
     let folder = Folder::new()?;
     for is_terminated in [false, true] {
-        let path = folder.path(&format!("{is_terminated}.simdb"));
-        let ingesting = Ingesting::start(&path)?;
         let name = format!("{is_terminated}.simdb");
-        let asking = [
-            "query",
-            &name,
-            "--input",
-            "-",
-            "--input-format",
-            "fingerprints",
-        ];
+        let path = folder.path(&name);
+        let ingesting = Ingesting::start(&path)?;
+        let asking = format!("query {name} --input - --input-format fingerprints");
         let clients = (0..8)
             .map(|_| begin(&path, &asking, true))
             .collect::<Result<Vec<_>, _>>()?;
-        run!("stats", &path).expect(2).says("8 commands");
+        run!("stats", &path).refused("8 commands");
         let Ingesting {
             child,
             input,
@@ -281,7 +230,7 @@ fn an_ingestion_ends_although_clients_neither_read_nor_write() -> TestResult {
         }
         assert_eq!(assert_ends(child), is_terminated.then_some(15));
         drop((clients, input, output));
-        run!("check", &path).expect(0);
+        done!("check", &path);
     }
     Ok(())
 }
@@ -295,23 +244,17 @@ fn the_first_signal_ends_a_command_that_waits_for_its_input() -> TestResult {
     drop(folder.database("there.simdb")?);
     let new = folder.path("new.simdb");
     folder.file("clean.tsv", "")?;
-    let commands: [&[&str]; 7] = [
-        &["audit", "clean.tsv", "--removed", "pipe"],
-        &["ingest", "new.simdb", "-"],
-        &["ingest", "new.simdb", "pipe"],
-        &["ingest", "there.simdb", "pipe"],
-        &["load", "new.simdb", "pipe"],
-        &["load", "new.simdb", "-"],
-        &["pairs", "there.simdb", "--with", "pipe"],
+    let commands = [
+        "audit clean.tsv --removed pipe",
+        "ingest new.simdb -",
+        "ingest new.simdb pipe",
+        "ingest there.simdb pipe",
+        "load new.simdb pipe",
+        "load new.simdb -",
+        "pairs there.simdb --with pipe",
     ];
     for command in commands {
-        let mut child = simdb()
-            .args(command)
-            .current_dir(folder.path("."))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()?;
+        let mut child = folder.command(command).piped()?;
         let stdin = child.stdin.take();
         thread::sleep(Duration::from_millis(700));
         assert!(child.try_wait()?.is_none(), "{command:?} has ended");
@@ -320,23 +263,14 @@ fn the_first_signal_ends_a_command_that_waits_for_its_input() -> TestResult {
         drop(stdin);
     }
     assert!(!new.exists());
-    run!("check", &there).expect(0);
+    done!("check", &there);
     // It is still read as a pipe.
     let writer =
         thread::spawn(move || fs::write(pipe, "a\t0000000000000001\nb\t0000000000000003\n"));
-    let ran = run!(
-        "ingest",
-        &there,
-        folder.path("pipe"),
-        "--input-format",
-        "fingerprints"
-    )
-    .expect(0);
-    assert!(
-        ran.out.starts_with("b is near a (distance 1)\n2 documents"),
-        "{}",
-        ran.out
-    );
+    let ingest = folder.run("ingest there.simdb pipe --input-format fingerprints")?;
+    ingest
+        .expect(0)
+        .begins("b is near a (distance 1)\n2 documents");
     assert!(writer.join().is_ok_and(|written| written.is_ok()));
     Ok(())
 }
@@ -348,41 +282,25 @@ fn a_pipe_is_refused_where_a_file_is_needed_or_nobody_reads() -> TestResult {
     let pipe = pipe(&folder, "pipe")?;
     drop(folder.database("there.simdb")?);
     folder.file("in.tsv", "a\t0000000000000001\nb\tno fingerprint\n")?;
-    let ingest = [
-        "ingest",
-        "there.simdb",
-        "in.tsv",
-        "--input-format=fingerprints",
-        "--rejected=pipe",
-    ];
-    let dedup = [
-        "dedup",
-        "in.tsv",
-        "--output=clean.tsv",
-        "--input-format=fingerprints",
-        "--rejected=pipe",
-    ];
-    let commands: [(&[&str], &str); 3] = [
-        (&["salvage", "pipe", "new.simdb"], "pipe: it is no file"),
-        (&ingest, "a pipe that nobody reads"),
-        (&dedup, "a pipe that nobody reads"),
-    ];
-    for (arguments, reason) in commands {
-        let mut command = simdb();
-        command.args(arguments).current_dir(folder.path("."));
-        command.stdin(Stdio::null());
-        let output = within(3 * SOON, move || command.output())?;
-        Ran::from(output).expect(2).says(reason);
-        assert!(!folder.path("new.simdb").exists(), "{arguments:?}");
+    let ingest = "ingest there.simdb in.tsv --input-format=fingerprints --rejected=pipe";
+    let dedup = "dedup in.tsv --output=clean.tsv --input-format=fingerprints --rejected=pipe";
+    let ran = |words: &str| -> std::io::Result<Ran> {
+        let mut command = folder.command(words);
+        within(3 * SOON, move || command.output()).map(Ran::from)
+    };
+    for (command, reason) in [
+        ("salvage pipe new.simdb", "pipe: it is no file"),
+        (ingest, "a pipe that nobody reads"),
+        (dedup, "a pipe that nobody reads"),
+    ] {
+        ran(command)?.refused(reason);
+        assert!(!folder.path("new.simdb").exists(), "{command}");
     }
     // Somebody reads it: rejected records are written as into a file.
     let mut options = fs::File::options();
     options.read(true).custom_flags(libc::O_NONBLOCK);
     let mut reader = options.open(&pipe)?;
-    let mut command = simdb();
-    command.args(ingest).current_dir(folder.path("."));
-    let ran = Ran::from(within(3 * SOON, move || command.output())?);
-    assert!(ran.out.contains("1 document"), "{} {}", ran.out, ran.err);
+    ran(ingest)?.prints("1 document");
     let mut read = vec![0; 4_096];
     let length = reader.read(&mut read)?;
     let read = String::from_utf8_lossy(&read[..length]);
@@ -407,48 +325,22 @@ fn what_is_no_file_is_no_output() -> TestResult {
     };
     let before = names()?;
     for output in [socket_of(&path), pipe] {
-        for replace in [&["--replace"][..], &[]] {
-            let mut commands = vec![
-                vec!["pairs", "d.simdb", "--output"],
-                vec!["report", "d.simdb", "--html"],
-            ];
-            if replace.is_empty() {
-                commands.push(vec!["backup", "d.simdb"]);
-                commands.push(vec![
-                    "dedup",
-                    "in.tsv",
-                    "--input-format",
-                    "fingerprints",
-                    "--output",
-                ]);
-            }
-            for command in commands {
-                let ran = simdb()
-                    .args(&command)
-                    .arg(&output)
-                    .args(replace)
-                    .current_dir(folder.path("."))
-                    .stdin(Stdio::null())
-                    .output()?;
-                assert_eq!(
-                    ran.status.code(),
-                    Some(2),
-                    "{command:?} {replace:?}: {ran:?}"
-                );
-                assert_eq!(names()?, before, "{command:?} {replace:?}: {ran:?}");
-                assert!(
-                    !fs::symlink_metadata(&output)?.is_file(),
-                    "{command:?} {replace:?}"
-                );
-            }
+        for command in [
+            "pairs d.simdb --replace --output",
+            "report d.simdb --replace --html",
+            "pairs d.simdb --output",
+            "report d.simdb --html",
+            "backup d.simdb",
+            "dedup in.tsv --input-format fingerprints --output",
+        ] {
+            let ran = Ran::from(folder.command(command).arg(&output).output()?).expect(2);
+            assert_eq!(names()?, before, "{command}: {ran:?}");
+            assert!(!fs::symlink_metadata(&output)?.is_file(), "{command}");
         }
     }
-    assert!(
-        fs::symlink_metadata(socket_of(&path))?
-            .file_type()
-            .is_socket()
-    );
-    run!("stats", &path).expect(0);
+    let socket = fs::symlink_metadata(socket_of(&path))?;
+    assert!(socket.file_type().is_socket());
+    done!("stats", &path);
     drop(database);
     Ok(())
 }
@@ -459,15 +351,12 @@ fn nothing_is_told_of_a_process_that_there_is_not() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let database = answering(&folder, "d.simdb")?;
-    let text = run!("stats", &path, "--prometheus").expect(0).out;
-    assert!(text.contains("simdb_documents_stored_total 20\n"), "{text}");
-    assert!(run!("stats", &path, "--json").expect(0).object()?["snapshots"].is_u64());
+    done!("stats", &path, "--prometheus").prints("simdb_documents_stored_total 20\n");
+    assert!(done!("stats", &path, "--json").object()?["snapshots"].is_u64());
     drop(database);
-    let ran = run!("stats", &path, "--prometheus")
-        .expect(2)
-        .says("no process has it open");
+    let ran = run!("stats", &path, "--prometheus").refused("no process has it open");
     assert_eq!(ran.out, "");
-    let object = run!("stats", &path, "--json").expect(0).object()?;
+    let object = done!("stats", &path, "--json").object()?;
     for field in ["snapshots", "pinned_bytes", "oldest_pin_seconds"] {
         assert!(object[field].is_null(), "{field}: {object}");
     }

@@ -4,30 +4,22 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::support::{Folder, TestResult, run, run_with_input, simdb, spread};
+use crate::support::{Folder, Ran, TestResult, assert_has, done, figures, run, spread};
 
 #[test]
 fn plan_prints_the_choice_and_what_serves_which_use() -> TestResult {
     // Who names a distance gets the plans alone.
-    const OF_THREE: [&str; 3] = ["--max-distance=3", "--sketch=0", "--expect=100000000"];
-    let ran = run!("plan", OF_THREE[0], OF_THREE[1], OF_THREE[2]).expect(0);
+    let ran = done!("plan --max-distance=3 --sketch=0 --expect=100000000");
+    let mut lines = ran.out.lines();
     assert!(
-        ran.out
-            .lines()
-            .any(|line| line.contains("6x21") && line.ends_with("taken")),
-        "{}",
-        ran.out
+        lines.any(|line| line.contains("6x21") && line.ends_with("taken")),
+        "{ran:?}"
     );
-    let plans = |more: &str| -> Result<Vec<Value>, Box<dyn std::error::Error>> {
-        Ok(run!(
-            "plan",
-            OF_THREE[0],
-            OF_THREE[1],
-            OF_THREE[2],
-            more,
-            "--json"
+    let plans = |more: &str| -> TestResult<Vec<Value>> {
+        Ok(done!(
+            "plan --max-distance=3 --sketch=0 --expect=100000000 --json",
+            more
         )
-        .expect(0)
         .json()?)
     };
     let small = plans("--prefer=space")?;
@@ -37,32 +29,16 @@ fn plan_prints_the_choice_and_what_serves_which_use() -> TestResult {
         .map(|it| &it["plan"])
         .collect();
     assert_eq!(taken, [&json!("2x32")]);
-    let is_small = |it: &Value| {
-        it["file_bytes"]
-            .as_u64()
-            .is_some_and(|bytes| bytes <= 4_000_000_000)
-    };
-    assert!(
-        plans("--max-file=4e9")?
-            .iter()
-            .all(|it| is_small(it) || it["taken"] == json!(false))
-    );
-    run!("plan", "--max-memory", "1", "--max-distance", "3").expect(1);
+    for plan in plans("--max-file=4e9")? {
+        assert!(
+            figures(&plan, ["file_bytes"])[0] <= 4_000_000_000 || plan["taken"] == json!(false)
+        );
+    }
+    run!("plan --max-memory 1 --max-distance 3").expect(1);
     // As `create` takes them: distance 8 for texts.
-    let of_eight = run!(
-        "plan",
-        "--max-distance",
-        "8",
-        "--sketch",
-        "16",
-        "--expect",
-        "200000000",
-        "--json"
-    );
+    let of_eight = run!("plan --max-distance 8 --sketch 16 --expect 200000000 --json");
     let of_eight = of_eight.expect(0).json()?;
-    let by_default = run!("plan", "--expect", "200000000", "--json")
-        .expect(0)
-        .json()?;
+    let by_default = done!("plan --expect 200000000 --json").json()?;
     let (plans, uses) = by_default.split_at(of_eight.len());
     assert!(
         plans.iter().all(|it| it["plan"].is_string())
@@ -86,43 +62,26 @@ fn plan_prints_the_choice_and_what_serves_which_use() -> TestResult {
 fn explain_prints_what_is_read() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    run!("create", &path, "--plan", "9x99")
-        .expect(2)
-        .says("no plan is called");
-    run!("create", &path, "--plan", "6x21", "--scheme", "external").expect(0);
+    run!("create", &path, "--plan 9x99").refused("no plan is called");
+    done!("create", &path, "--plan 6x21 --scheme external");
     let lines: String = (0..2000u64)
         .map(|i| format!("{i}\t{:016x}\n", spread(i)))
         .collect();
     let input = folder.file("fingerprints.txt", lines)?;
-    run!("ingest", &path, &input, "--input-format", "fingerprints").expect(0);
-    let explained = run!("explain", &path, "--key", "7", "--json")
-        .expect(0)
-        .object()?;
-    assert_eq!(
-        (&explained["plan"], &explained["near"], &explained["total"]),
-        (&json!("6x21"), &json!(1), &json!(1))
-    );
+    done!("ingest", &path, &input, "--input-format fingerprints");
+    let explained = done!("explain", &path, "--key 7 --json").object()?;
+    assert_has!(explained, {"plan": "6x21", "near": 1, "total": 1});
     let probes = explained["probes"].as_array().ok_or("probes")?;
     let met: u64 = probes
         .iter()
         .filter_map(|it| it["candidates"].as_u64())
         .sum();
     assert_eq!(Some(met), explained["candidates"].as_u64());
-    let ran = run!("explain", &path, "--fingerprint", "0123456789abcdef").expect(1);
-    assert!(ran.out.contains("candidates expected"), "{}", ran.out);
-    run!("explain", &path, "--input", &input)
-        .expect(2)
-        .says("one fingerprint");
-    run!(
-        "plan",
-        "--sample",
-        &path,
-        "--max-distance",
-        "3",
-        "--expect",
-        "1000000"
-    )
-    .expect(0);
+    run!("explain", &path, "--fingerprint 0123456789abcdef")
+        .expect(1)
+        .prints("candidates expected");
+    run!("explain", &path, "--input", &input).refused("one fingerprint");
+    done!("plan --sample", &path, "--max-distance 3 --expect 1000000");
     Ok(())
 }
 
@@ -151,22 +110,17 @@ fn jobs_have_plain_words_only() -> TestResult {
     for dialect in ["spark-sql", "duckdb-sql"] {
         for job in ["self", "probe"] {
             for (distance, ids) in [("0", false), ("3", true), ("5", false), ("7", true)] {
-                let mut command = simdb();
-                command.args([
-                    "plan",
-                    "--expect",
-                    "1e8",
-                    "--emit",
+                let ids = ids.then_some("--ids");
+                let text = done!(
+                    "plan --expect 1e8 --emit",
                     dialect,
                     "--job",
                     job,
                     "--max-distance",
                     distance,
-                ]);
-                if ids {
-                    command.arg("--ids");
-                }
-                let text = run_with_input(&mut command, b"")?.expect(0).out;
+                    ..ids
+                )
+                .out;
                 let code = text.lines().filter(|line| !line.starts_with("--"));
                 let code = code.collect::<Vec<_>>().join("\n").to_lowercase();
                 let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
@@ -192,39 +146,26 @@ fn jobs_have_plain_words_only() -> TestResult {
 /// Options that a job does not heed were taken and said nothing.
 #[test]
 fn jobs_refuse_what_does_not_concern_them_and_say_what_is_wrong() -> TestResult {
-    let emit = |options: &[&str]| {
-        run_with_input(
-            simdb()
-                .args(["plan", "--emit", "spark-sql", "--max-distance", "3"])
-                .args(options),
-            b"",
-        )
+    let emit = |options: &str| -> TestResult<Ran> {
+        Ok(run!(
+            "plan --emit spark-sql --max-distance 3",
+            ..options.split(' ')
+        ))
     };
     for options in [
-        ["--sample", "d.simdb"],
-        ["--prefer", "speed"],
-        ["--max-file", "1GB"],
-        ["--max-memory", "1GB"],
+        "--sample d.simdb",
+        "--prefer speed",
+        "--max-file 1GB",
+        "--max-memory 1GB",
     ] {
-        emit(&options)?.expect(2).says("cannot be used with");
+        emit(options)?.refused("cannot be used with");
     }
-    emit(&["--most-of-key", "0"])?.expect(2).says("at least 1");
+    emit("--most-of-key 0")?.refused("at least 1");
     // A lesser distance was advised, whatever it was.
     for number in ["0", "1", "100"] {
-        emit(&["--expect", number])?.expect(0);
-        emit(&["--job", "probe", "--queries", number])?.expect(0);
+        emit(&format!("--expect {number}"))?.expect(0);
+        emit(&format!("--job probe --queries {number}"))?.expect(0);
     }
-    let far = ["--max-distance", "60", "--expect", "1e9"];
-    run!(
-        "plan",
-        "--emit",
-        "spark-sql",
-        far[0],
-        far[1],
-        far[2],
-        far[3]
-    )
-    .expect(2)
-    .says("a smaller distance");
+    run!("plan --emit spark-sql --max-distance 60 --expect 1e9").refused("a smaller distance");
     Ok(())
 }

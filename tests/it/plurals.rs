@@ -5,16 +5,14 @@
 
 use simdb::Sketch;
 
-use crate::support::{Folder, Ran, TestResult, plural_of_one, simdb};
+use crate::support::{Folder, TestResult, plural_of_one};
 
 const TEXT: &str =
     "the only text of this test says in a few plain words that one thing is one thing and not two";
 
 /// What a command says, with its messages.
-fn told(folder: &Folder, line: &str) -> Result<String, Box<dyn std::error::Error>> {
-    let mut command = simdb();
-    command.args(line.split(' ')).current_dir(folder.path(""));
-    let ran: Ran = command.output()?.into();
+fn told(folder: &Folder, line: &str) -> TestResult<String> {
+    let ran = folder.run(line)?;
     assert!(matches!(ran.code, Some(0..=2)), "{line}: {}", ran.err);
     assert!(!ran.err.contains("Usage:"), "{line}: {}", ran.err);
     Ok(format!("{}{}", ran.out, ran.err))
@@ -84,17 +82,8 @@ fn one_thing_is_not_told_as_several() -> TestResult {
     let says_two = dump.replacen("\"documents\":1}", "\"documents\":2}", 1);
     folder.file("dump.jsonl", says_two)?;
     all += &told(&folder, "load cut.simdb dump.jsonl")?;
-    for noun in [
-        "document",
-        "near-duplicate",
-        "input",
-        "sentence",
-        "pair",
-        "group",
-        "cluster",
-        "source",
-        "record",
-    ] {
+    let nouns = "document near-duplicate input sentence pair group cluster source record";
+    for noun in nouns.split(' ') {
         let is_told = all.contains(&format!("1 {noun}")) || all.contains(&format!("1 kept {noun}"));
         assert!(is_told, "nothing is said of 1 {noun}:\n{all}");
     }

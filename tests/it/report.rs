@@ -10,54 +10,54 @@ use serde_json::Value;
 use simdb::{Database, Sketch, SketchSize};
 
 use crate::support::{
-    Folder, Ran, TestResult, bundled, document, external, insert_all, run, scattered,
+    Folder, Ran, TestResult, bundled, document, done, external, figures, insert_all, program, run,
+    run_with_input, scattered,
 };
-#[cfg(unix)]
-use crate::support::{run_with_input, simdb};
 
 fn manual(folder: &Folder) -> std::io::Result<(PathBuf, PathBuf)> {
     let texts = bundled("pg-docs-html/docs.jsonl.gz");
     let database = folder.path("d.simdb");
-    run!("ingest", &database, &texts).expect(0);
+    done!("ingest", &database, &texts);
     Ok((database, texts))
 }
 
 /// A page without what is not shown, and that of it which could act.
 fn ensure_harmless(page: &str) {
     let lower = page.to_lowercase();
-    for risky in [
-        "<script",
-        "<img",
-        "<link",
-        "<iframe",
-        "http:",
-        "https:",
-        "url(",
-        "@import",
-        "javascript:",
-    ] {
+    for risky in "<script <img <link <iframe http: https: url( @import javascript:".split(' ') {
         assert!(!lower.contains(risky), "{risky}");
     }
     assert!(!page.contains(|c: char| c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}')));
-    for tag in [
-        "table", "section", "dl", "p", "del", "ins", "span", "tbody", "tr", "td", "div", "svg",
-        "g", "figure", "details", "summary", "text",
-    ] {
+    let tags = "table section dl p del ins span tbody tr td div svg g figure details summary text";
+    for tag in tags.split(' ') {
         let opened =
             page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
         assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
     }
 }
 
+#[track_caller]
 fn number(object: &Value, field: &str) -> u64 {
-    object[field]
-        .as_u64()
-        .unwrap_or_else(|| panic!("{field}: {}", object[field]))
+    figures(object, [field])[0]
+}
+
+#[track_caller]
+fn list<'a>(object: &'a Value, field: &str) -> &'a Vec<Value> {
+    object[field].as_array().expect("a list")
+}
+
+fn sum<'a>(objects: impl IntoIterator<Item = &'a Value>, field: &str) -> u64 {
+    objects.into_iter().map(|it| number(it, field)).sum()
+}
+
+/// An input of 60,000 documents with these fingerprints.
+fn fingerprints(folder: &Folder, of: impl Fn(u64) -> u64) -> std::io::Result<PathBuf> {
+    let lines = (0..60_000).map(|i| format!("k{i}\t{:016x}\n", of(i)));
+    folder.file("in.tsv", lines.collect::<String>())
 }
 
 fn counts(object: &Value) -> BTreeMap<u64, u64> {
-    let distances = object["distances"].as_array().expect("a list");
-    distances
+    list(object, "distances")
         .iter()
         .map(|it| (number(it, "distance"), number(it, "pairs")))
         .filter(|it| it.1 > 0)
@@ -66,8 +66,7 @@ fn counts(object: &Value) -> BTreeMap<u64, u64> {
 
 /// The entry of a choice in a report.
 fn choice_of(report: &Value, max_distance: u64, min_similarity: f64) -> &Value {
-    let choices = report["choices"].as_array().expect("a list");
-    let mut found = choices
+    let mut found = list(report, "choices")
         .iter()
         .filter(|it| it["max_distance"] == max_distance && it["min_similarity"] == min_similarity);
     found.next().expect("a choice that was counted")
@@ -77,61 +76,42 @@ fn choice_of(report: &Value, max_distance: u64, min_similarity: f64) -> &Value {
 fn the_numbers_are_those_of_pairs_and_clusters() -> TestResult {
     let folder = Folder::new()?;
     let (database, texts) = manual(&folder)?;
-    let report = run!("report", &database, "--texts", &texts, "--json")
-        .expect(0)
-        .object()?;
+    let report = done!("report", &database, "--texts", &texts, "--json").object()?;
     assert_eq!(number(&report, "documents"), 368);
 
     let mut expected = BTreeMap::new();
     // A report also counts pairs that are not similar enough.
-    for pair in run!("pairs", &database, "--min-similarity", "0", "--json")
-        .expect(0)
-        .json()?
-    {
+    for pair in done!("pairs", &database, "--min-similarity 0 --json").json()? {
         *expected.entry(number(&pair, "distance")).or_insert(0) += 1;
     }
     assert!(expected.len() > 5);
     assert_eq!(counts(&report), expected);
 
-    let clusters = run!("clusters", &database, "--summary", "--json")
-        .expect(0)
-        .json()?;
-    let documents: u64 = clusters.iter().map(|it| number(it, "documents")).sum();
+    let clusters = done!("clusters", &database, "--summary --json").json()?;
+    let documents = sum(&clusters, "documents");
     assert_eq!(number(&report, "clusters"), clusters.len() as u64);
     assert_eq!(number(&report, "clustered_documents"), documents);
     assert_eq!(
         number(&report, "duplicates"),
         documents - clusters.len() as u64
     );
-    let sizes = report["cluster_sizes"].as_array().expect("a list");
-    assert_eq!(
-        sizes.iter().map(|it| number(it, "clusters")).sum::<u64>(),
-        clusters.len() as u64
-    );
-    assert_eq!(
-        sizes.iter().map(|it| number(it, "documents")).sum::<u64>(),
-        documents
-    );
+    let sizes = list(&report, "cluster_sizes");
+    assert_eq!(sum(sizes, "clusters"), clusters.len() as u64);
+    assert_eq!(sum(sizes, "documents"), documents);
     let largest = clusters.iter().map(|it| number(it, "documents")).max();
-    assert_eq!(
-        Some(number(&report["largest_clusters"][0], "documents")),
-        largest
-    );
+    let told = number(&report["largest_clusters"][0], "documents");
+    assert_eq!(Some(told), largest);
 
     // What would be near by another choice is what the pairs say by that choice.
-    let choices = report["choices"].as_array().expect("a list");
-    assert_eq!(choices.len(), 9 * 6);
+    assert_eq!(list(&report, "choices").len(), 9 * 6);
     for (max_distance, min_similarity) in [("0", "0"), ("3", "0.9"), ("8", "0.7"), ("8", "0.5")] {
-        let pairs = run!(
-            "pairs",
-            &database,
+        let near = [
             "--max-distance",
             max_distance,
             "--min-similarity",
             min_similarity,
-            "--json"
-        );
-        let pairs = pairs.expect(0).json()?;
+        ];
+        let pairs = done!("pairs", &database, ..near, "--json").json()?;
         let mut documents = BTreeSet::new();
         for pair in &pairs {
             documents.extend([pair["a"]["key"].as_str(), pair["b"]["key"].as_str()]);
@@ -146,32 +126,22 @@ fn the_numbers_are_those_of_pairs_and_clusters() -> TestResult {
         number(&report, "near_documents"),
         number(current, "documents")
     );
-    let similar = report["distances"].as_array().expect("a list");
-    let similar = similar.iter().map(|it| number(it, "similar_pairs"));
-    assert_eq!(similar.sum::<u64>(), number(current, "pairs"));
+    let similar = sum(list(&report, "distances"), "similar_pairs");
+    assert_eq!(similar, number(current, "pairs"));
 
     // The samples are pairs within the distance, up to three of each, and their texts differ as they are said to.
-    let samples = report["samples"].as_array().expect("a list");
+    let samples = list(&report, "samples");
     for (distance, pairs) in &expected {
         let drawn = samples
             .iter()
-            .filter(|it| number(it, "distance") == *distance)
-            .count();
-        assert!(
-            drawn > 0 && drawn <= 3 && drawn <= *pairs as usize,
-            "{drawn} of distance {distance}"
-        );
+            .filter(|it| number(it, "distance") == *distance);
+        let drawn = drawn.count();
+        let is_right = drawn > 0 && drawn <= 3 && drawn <= *pairs as usize;
+        assert!(is_right, "{drawn} of distance {distance}");
     }
-    assert!(
-        samples
-            .iter()
-            .all(|it| it["a"] != it["b"] && it["differences"].is_array())
-    );
-    assert!(
-        samples
-            .iter()
-            .any(|it| it["differences"].as_array().is_some_and(|it| it.len() > 2))
-    );
+    assert!(samples.iter().all(|it| it["a"] != it["b"]));
+    let differences = samples.iter().map(|it| list(it, "differences").len());
+    assert!(differences.max() > Some(2));
     Ok(())
 }
 
@@ -179,9 +149,9 @@ fn the_numbers_are_those_of_pairs_and_clusters() -> TestResult {
 fn text_and_page_tell_the_same() -> TestResult {
     let folder = Folder::new()?;
     let (database, texts) = manual(&folder)?;
-    let text = run!("report", &database, "--texts", &texts).expect(0).out;
+    let text = done!("report", &database, "--texts", &texts).out;
     let page = folder.path("report.html");
-    let told = run!("report", &database, "--texts", &texts, "--html", &page).expect(0);
+    let told = done!("report", &database, "--texts", &texts, "--html", &page);
     assert_eq!(told.out, "");
     let html = fs::read_to_string(&page)?;
     ensure_harmless(&html);
@@ -190,8 +160,8 @@ fn text_and_page_tell_the_same() -> TestResult {
     let (before, plot) = body.split_once("<figure").expect("a plot");
     let (plot, after) = plot.split_once("</figure>").expect("one plot");
     let body = format!("{before}{after}");
-    let report = run!("report", &database, "--json").expect(0).object()?;
-    for choice in report["choices"].as_array().expect("a list") {
+    let report = done!("report", &database, "--json").object()?;
+    for choice in list(&report, "choices") {
         let name = match choice["min_similarity"].as_f64() {
             Some(least) if least > 0.0 => format!("≥ {least}"),
             _ => "any".to_owned(),
@@ -256,29 +226,21 @@ fn text_and_page_tell_the_same() -> TestResult {
     }
 
     // What is there is not lost.
-    run!("report", &database, "--html", &page)
-        .expect(2)
-        .says("already exists");
+    run!("report", &database, "--html", &page).refused("already exists");
     assert_eq!(fs::read_to_string(&page)?, html);
-    let told = run!("report", &database, "--html", &page, "--replace", "--json").expect(0);
+    let told = done!("report", &database, "--html", &page, "--replace --json");
     assert_eq!(number(&told.object()?, "documents"), 368);
     assert!(fs::read_to_string(&page)?.contains("since the texts are not known"));
     // It was found out after all the work, and a temporary file was named.
     let (missing, none) = (folder.path("no/such.html"), folder.path("none.tsv"));
-    let ran = run!("report", &database, "--html", &missing, "--texts", &none).expect(2);
-    assert!(
-        ran.err.contains(&format!(
+    run!("report", &database, "--html", &missing, "--texts", &none)
+        .refused(&format!(
             "{}: the page cannot be written",
             missing.display()
-        )),
-        "{}",
-        ran.err
-    );
-    assert!(!ran.err.contains(".simdb-"), "{}", ran.err);
-    run!("report", &database, "--html", folder.path("."), "--replace")
-        .expect(2)
-        .says("cannot be written");
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 2);
+        ))
+        .says_no(".simdb-");
+    run!("report", &database, "--html", folder.path("."), "--replace").refused("cannot be written");
+    assert_eq!(folder.count()?, 2);
     Ok(())
 }
 
@@ -300,25 +262,18 @@ fn keys_and_texts_do_no_harm() -> TestResult {
     }
     let input = folder.file("hostile.jsonl", &lines)?;
     let (database, page) = (folder.path("d.simdb"), folder.path("page.html"));
-    run!("ingest", &database, &input).expect(0);
-    run!("report", &database, "--texts", &input, "--html", &page).expect(0);
+    done!("ingest", &database, &input);
+    done!("report", &database, "--texts", &input, "--html", &page);
     let html = fs::read_to_string(&page)?;
     ensure_harmless(&html);
     assert!(html.contains("&lt;b onmouseover"));
-    let text = run!("report", &database, "--texts", &input).expect(0).out;
+    let text = done!("report", &database, "--texts", &input).out;
     assert!(!text.contains(['\u{1b}', '\u{202e}']));
     assert!(text.contains("[-odd <b>-] {+even &amp;+}"), "{text}");
 
     let page = folder.path("removed.html");
-    run!(
-        "dedup",
-        &input,
-        "--output",
-        folder.path("clean.jsonl"),
-        "--report",
-        &page
-    )
-    .expect(0);
+    let output = folder.path("clean.jsonl");
+    done!("dedup", &input, "--output", output, "--report", &page);
     ensure_harmless(&fs::read_to_string(&page)?);
     Ok(())
 }
@@ -337,10 +292,8 @@ fn payloads_are_texts_too() -> TestResult {
         near.map(|(key, bits, payload)| document(key, bits).with_payload(payload)),
     )?;
     drop(database);
-    let report = run!("report", folder.path("d.simdb"), "--json", "--samples", "5")
-        .expect(0)
-        .object()?;
-    let samples = report["samples"].as_array().expect("a list");
+    let report = done!("report", folder.path("d.simdb"), "--json --samples 5").object()?;
+    let samples = list(&report, "samples");
     assert_eq!(samples.len(), 2);
     assert_eq!(samples[0]["differences"], Value::Null);
     assert!(
@@ -348,31 +301,19 @@ fn payloads_are_texts_too() -> TestResult {
             .as_str()
             .is_some_and(|it| it.contains(" of 2 sample pairs"))
     );
-    let none = run!(
-        "report",
-        folder.path("d.simdb"),
-        "--json",
-        "--samples",
-        "0",
-        "--max-distance",
-        "3"
-    )
-    .expect(0)
-    .object()?;
+    let none = folder
+        .run("report d.simdb --json --samples 0 --max-distance 3")?
+        .expect(0)
+        .object()?;
     assert_eq!(none["samples"], Value::Array(Vec::new()));
-    run!(
-        "report",
-        folder.path("d.simdb"),
-        "--texts",
-        folder.path("none.tsv")
-    )
-    .expect(2)
-    .says("none.tsv");
+    folder
+        .run("report d.simdb --texts none.tsv")?
+        .refused("none.tsv");
     // As other amounts are given.
-    run!("report", folder.path("d.simdb"), "--samples", "1k").expect(0);
-    run!("report", folder.path("d.simdb"), "--samples", "-1")
-        .expect(2)
-        .says("must not be negative");
+    folder.run("report d.simdb --samples 1k")?.expect(0);
+    folder
+        .run("report d.simdb --samples -1")?
+        .refused("must not be negative");
     Ok(())
 }
 
@@ -386,27 +327,18 @@ fn skewed_fingerprints_show() -> TestResult {
             scattered(i)
         }
     };
-    let told = |fingerprint: &dyn Fn(u64) -> u64| -> Result<String, Box<dyn std::error::Error>> {
+    let told = |fingerprint: fn(u64) -> u64| -> TestResult<Ran> {
         let folder = Folder::new()?;
-        let lines: String = (0..60_000)
-            .map(|i| format!("k{i}\t{:016x}\n", fingerprint(i)))
-            .collect();
-        let input = folder.file("in.tsv", lines)?;
-        run!(
-            "ingest",
-            folder.path("d.simdb"),
-            &input,
-            "--input-format",
-            "fingerprints"
-        )
-        .expect(0);
-        Ok(run!("report", folder.path("d.simdb")).expect(0).out)
+        fingerprints(&folder, fingerprint)?;
+        folder
+            .run("ingest d.simdb in.tsv --input-format fingerprints")?
+            .expect(0);
+        Ok(folder.run("report d.simdb")?.expect(0))
     };
-    let text = told(&skewed)?;
-    assert!(text.contains("Many fingerprints begin alike"), "{text}");
-    assert!(text.contains("30,000"), "{text}");
-    let text = told(&scattered)?;
-    assert!(text.contains("queries are fast"), "{text}");
+    told(skewed)?
+        .prints("Many fingerprints begin alike")
+        .prints("30,000");
+    told(scattered)?.prints("queries are fast");
     Ok(())
 }
 
@@ -417,14 +349,14 @@ fn fingerprints_are_counted_exactly() -> TestResult {
     let (database, _) = manual(&folder)?;
     for is_deleted in [false, true] {
         if is_deleted {
-            run!("delete", &database, "--duplicates").expect(0);
+            done!("delete", &database, "--duplicates");
         }
-        let documents = run!("dump", &database).expect(0).json()?;
+        let documents = done!("dump", &database).json()?;
         let fingerprints: BTreeSet<&str> = documents
             .iter()
             .filter_map(|it| it["fingerprint"].as_str())
             .collect();
-        let report = run!("report", &database, "--json").expect(0).object()?;
+        let report = done!("report", &database, "--json").object()?;
         assert!(fingerprints.len() > 50, "{}", fingerprints.len());
         assert_eq!(
             number(&report, "fingerprints"),
@@ -444,22 +376,11 @@ fn what_is_met_and_not_near_is_counted_beside_what_is_near() -> TestResult {
         (group, _) => scattered(group) >> 24 << 24 | scattered(i << 20) >> 40,
     };
     let folder = Folder::new()?;
-    let lines: String = (0..60_000)
-        .map(|i| format!("k{i}\t{:016x}\n", fingerprint(i)))
-        .collect();
-    let input = folder.file("in.tsv", lines)?;
-    let database = folder.path("d.simdb");
-    run!(
-        "ingest",
-        &database,
-        &input,
-        "--input-format",
-        "fingerprints",
-        "--max-distance",
-        "3"
-    )
-    .expect(0);
-    let report = run!("report", &database, "--json").expect(0).object()?;
+    fingerprints(&folder, fingerprint)?;
+    folder
+        .run("ingest d.simdb in.tsv --input-format fingerprints --max-distance 3")?
+        .expect(0);
+    let report = folder.run("report d.simdb --json")?.expect(0).object()?;
     let spread = &report["spread"];
     let met = spread["others_met"].as_f64().ok_or("a number")?;
     // A query of the 40 meets the 20 in two tables, and one of the 20 meets the 59 others in these.
@@ -478,23 +399,13 @@ fn a_diameter_that_is_not_known_is_told_as_unknown() -> TestResult {
     let stored = std::iter::once(0).chain(fingerprints.take(17_000).map(of_bits));
     insert_all(&database, stored.map(|it| document(format!("{it:x}"), it)))?;
     drop(database);
-    let database = folder.path("d.simdb");
-    let page = folder.path("page.html");
-    let report = run!(
-        "report",
-        &database,
-        "--max-distance=3",
-        "--samples=0",
-        "--json",
-        "--html",
-        &page
-    );
+    let report =
+        folder.run("report d.simdb --max-distance=3 --samples=0 --json --html page.html")?;
     let report = report.expect(0).object()?;
     assert!(number(&report, "largest_cluster") > 16_384, "{report}");
     assert_eq!(report["diameter"], Value::Null);
-    assert!(
-        fs::read_to_string(&page)?.contains("<dt>greatest distance in a cluster</dt><dd>unknown")
-    );
+    let page = fs::read_to_string(folder.path("page.html"))?;
+    assert!(page.contains("<dt>greatest distance in a cluster</dt><dd>unknown"));
     Ok(())
 }
 
@@ -506,13 +417,9 @@ fn the_name_of_a_database_does_no_harm() -> TestResult {
     let folder = Folder::new()?;
     let name = OsStr::from_bytes(b"a\n\x1b[31m\xff.simdb");
     let (database, page) = (folder.path(".").join(name), folder.path("page.html"));
-    run!("create", &database).expect(0);
-    let text = run!("report", &database).expect(0).out;
-    assert!(
-        text.starts_with("simdb report of a\\n\\u{1b}[31m\\xff.simdb\n"),
-        "{text}"
-    );
-    run!("report", &database, "--html", &page).expect(0);
+    done!("create", &database);
+    done!("report", &database).begins("simdb report of a\\n\\u{1b}[31m\\xff.simdb\n");
+    done!("report", &database, "--html", &page);
     let html = fs::read_to_string(&page)?;
     ensure_harmless(&html);
     assert!(
@@ -532,37 +439,22 @@ fn standard_input_is_read_for_a_database_in_use() -> TestResult {
     let database = Database::create(&path, &options)?;
     insert_all(&database, [document("a", 0b1), document("b", 0b11)])?;
     let report = |texts: &str, input: &[u8]| {
-        run_with_input(
-            simdb()
-                .arg("report")
-                .arg(&path)
-                .args(["--json", "--texts", texts]),
-            input,
-        )
+        let mut command = program!("report", &path, "--json --texts", texts);
+        run_with_input(&mut command, input)
     };
     let texts = b"{\"key\":\"a\",\"text\":\"one two\"}\n{\"key\":\"b\",\"text\":\"one three\"}\n";
     let report_of_input = report("-", texts)?.expect(0).object()?;
-    assert!(
-        report_of_input["samples"][0]["differences"].is_array(),
-        "{report_of_input}"
-    );
+    list(&report_of_input["samples"][0], "differences");
     for own in ["/dev/fd/0", "/dev/stdin", "/proc/self/fd/0"] {
-        report(own, texts)?
-            .expect(2)
-            .says("only this process has it");
+        report(own, texts)?.refused("only this process has it");
     }
     let pairs = |with: &str| {
-        let mut command = simdb();
-        command
-            .args(["pairs", "--with", with, "--input-format", "fingerprints"])
-            .arg(&path);
+        let mut command = program!("pairs --with", with, "--input-format fingerprints", &path);
         run_with_input(&mut command, b"c\t0000000000000111\n")
     };
     let pairs_of_input = pairs("-")?.expect(0).out;
     assert_eq!(pairs_of_input.lines().count(), 2, "{pairs_of_input}");
-    pairs("/dev/fd/0")?
-        .expect(2)
-        .says("only this process has it");
+    pairs("/dev/fd/0")?.refused("only this process has it");
     drop(database);
     // Nobody else reads it now.
     assert_eq!(pairs("-")?.expect(0).out, pairs_of_input);
@@ -573,18 +465,13 @@ fn standard_input_is_read_for_a_database_in_use() -> TestResult {
 #[test]
 fn an_empty_database_has_a_report() -> TestResult {
     let folder = Folder::new()?;
-    run!("create", folder.path("d.simdb")).expect(0);
-    let text = run!("report", folder.path("d.simdb")).expect(0).out;
-    assert!(!text.contains("not near-duplicates"), "{text}");
-    let json = run!("report", folder.path("d.simdb"), "--json")
-        .expect(0)
-        .out;
-    assert!(
-        json.contains("\"others_even\":0.0") && !json.contains("-0.0"),
-        "{json}"
-    );
+    done!("create", folder.path("d.simdb"));
+    done!("report", folder.path("d.simdb")).prints_no("not near-duplicates");
+    done!("report", folder.path("d.simdb"), "--json")
+        .prints("\"others_even\":0.0")
+        .prints_no("-0.0");
     let page = folder.path("empty.html");
-    run!("report", folder.path("d.simdb"), "--html", &page).expect(0);
+    done!("report", folder.path("d.simdb"), "--html", &page);
     let html = fs::read_to_string(&page)?;
     ensure_harmless(&html);
     assert!(html.contains("There are no clusters."));
@@ -617,7 +504,7 @@ fn documents_without_sketches_are_near_by_their_distance_alone() -> TestResult {
     ];
     insert_all(&database, documents)?;
     drop(database);
-    let report = run!("report", &path, "--json").expect(0).object()?;
+    let report = done!("report", &path, "--json").object()?;
     for (max_distance, min_similarity, documents, pairs) in [
         (0, 0.0, 4, 6),
         (0, 0.7, 2, 1),
@@ -633,13 +520,8 @@ fn documents_without_sketches_are_near_by_their_distance_alone() -> TestResult {
         assert_eq!(counted, (documents, pairs), "{choice}");
     }
     assert_eq!(number(&report, "near_documents"), 3);
-    let text = run!("report", &path).expect(0).out;
-    assert!(
-        text.contains(
-            "For 12 of 15 pairs within 3 bits, the sketches estimate no similarity of 0.7"
-        ),
-        "{text}"
-    );
+    done!("report", &path)
+        .prints("For 12 of 15 pairs within 3 bits, the sketches estimate no similarity of 0.7");
     Ok(())
 }
 
@@ -657,35 +539,22 @@ fn long_keys_are_shortened_in_the_middle() -> TestResult {
         ],
     )?;
     drop(database);
-    let text = run!("report", folder.path("d.simdb")).expect(0).out;
+    let text = done!("report", folder.path("d.simdb")).out;
     assert!(
         text.contains("  survives  https://www.example.org/"),
         "{text}"
     );
     for end in ["one.html", "two.html"] {
-        assert_eq!(
-            text.matches(&format!("/folder//{end}\n")).count(),
-            2,
-            "{text}"
-        );
+        let shown = text.matches(&format!("/folder//{end}\n")).count();
+        assert_eq!(shown, 2, "{text}");
     }
     assert!(
         text.lines().all(|line| line.chars().count() < 240),
         "{text}"
     );
-    let json = run!("report", folder.path("d.simdb"), "--json")
-        .expect(0)
-        .out;
+    let json = done!("report", folder.path("d.simdb"), "--json").out;
     assert_eq!(json.matches(&key("one.html")).count(), 2);
     Ok(())
-}
-
-fn list(path: &Path) -> Result<Vec<Value>, Box<dyn std::error::Error>> {
-    let lines = fs::read_to_string(path)?;
-    Ok(lines
-        .lines()
-        .map(serde_json::from_str)
-        .collect::<Result<_, _>>()?)
 }
 
 #[test]
@@ -707,26 +576,19 @@ fn a_cleaning_is_reported_as_its_list_tells() -> TestResult {
         ))
     };
     fs::write(&page, "mine")?;
-    clean(&page)?
-        .expect(2)
-        .says("already exists, and nothing is overwritten");
+    clean(&page)?.refused("already exists, and nothing is overwritten");
     assert!(!output.exists() && fs::read(&page)? == b"mine");
     fs::remove_file(&page)?;
     clean(&page)?.expect(0);
     let html = fs::read_to_string(&page)?;
     ensure_harmless(&html);
-    let list = list(&removed)?;
+    let list = fs::read_to_string(&removed)?;
+    let list = list.lines().map(serde_json::from_str);
+    let list: Vec<Value> = list.collect::<Result<_, _>>()?;
     assert!(html.contains(&format!("<dt>removed</dt><dd>{}</dd>", list.len())));
-    let greatest = list
-        .iter()
-        .map(|it| number(it, "distance"))
-        .max()
-        .unwrap_or(0);
-    for distance in 0..=greatest {
-        let count = list
-            .iter()
-            .filter(|it| number(it, "distance") == distance)
-            .count();
+    let distances: Vec<u64> = list.iter().map(|it| number(it, "distance")).collect();
+    for distance in 0..=*distances.iter().max().unwrap_or(&0) {
+        let count = distances.iter().filter(|it| **it == distance).count();
         let row = format!("<td class=\"number\">{distance}</td><td class=\"number\">{count}</td>");
         assert!(html.contains(&row), "{row}");
     }
@@ -736,10 +598,10 @@ fn a_cleaning_is_reported_as_its_list_tells() -> TestResult {
 
     // Without a list of its own it is the same, but for nothing.
     let (second, other) = (folder.path("second.html"), folder.path("other.jsonl.gz"));
-    run!("dedup", &texts, "--output", &other, "--report", &second).expect(0);
+    done!("dedup", &texts, "--output", &other, "--report", &second);
     assert_eq!(fs::read_to_string(&second)?, html);
     assert!(!folder.path("other.jsonl.gz.dedup").exists());
-    run!("dedup", &texts, "--list", "--report", folder.path("x.html")).expect(2);
+    run!("dedup", &texts, "--list --report", folder.path("x.html")).expect(2);
     Ok(())
 }
 

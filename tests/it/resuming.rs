@@ -1,6 +1,7 @@
 //! Ingestion that goes on where it stopped: killed at any moment, it ends as if it had not been.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
@@ -15,7 +16,8 @@ use simdb::{Database, OpenOptions, Policy};
 
 use crate::support::random::Random;
 use crate::support::{
-    Folder, Ran, TestResult, assert_sound, external, gzip, run, run_with_input, simdb, spread,
+    Folder, Ran, TestResult, append, assert_has, assert_sound, done, external, gzip, program, run,
+    run_with_input, spread, web_page,
 };
 
 /// JSON records with fingerprints of which many are near each other, some bad ones between them. With ranks, some
@@ -46,6 +48,12 @@ fn in_parts(text: &str, pack: impl Fn(&[u8]) -> io::Result<Vec<u8>>) -> io::Resu
     Ok(packed)
 }
 
+fn words(random: &mut Random) -> String {
+    (0..40)
+        .map(|_| format!("word{} ", random.below(60)))
+        .collect()
+}
+
 /// What an ingestion leaves: the documents, what it printed, and its totals.
 #[derive(Debug, PartialEq)]
 struct Outcome {
@@ -55,13 +63,13 @@ struct Outcome {
 }
 
 impl Outcome {
-    fn of(database: &Path, printed: &str) -> Result<Self, Box<dyn std::error::Error>> {
+    fn of(database: &Path, printed: &str) -> TestResult<Self> {
         let mut lines: Vec<&str> = printed.lines().collect();
         let mut totals: Value = serde_json::from_str(lines.pop().unwrap_or_default())?;
         // What was read by the last of several runs is less.
         totals = totals["in_all"].take();
         totals["seconds"] = Value::Null;
-        let dump = run!("dump", database).expect(0);
+        let dump = done!("dump", database);
         let documents = dump.out.lines().skip(1).map(without_now).collect();
         Ok(Self {
             documents,
@@ -83,15 +91,9 @@ fn without_now(line: &str) -> String {
     whole
 }
 
-fn ingest(database: &Path, inputs: &[PathBuf], options: &[&str]) -> Command {
-    let mut command = simdb();
-    command
-        .arg("ingest")
-        .arg(database)
-        .args(inputs)
-        .args(["--json", "--max-distance", "3"])
-        .args(options);
-    command
+fn ingest(database: &Path, inputs: &[impl AsRef<OsStr>], options: &str) -> Command {
+    let options = options.split_whitespace();
+    program!("ingest", database, ..inputs, "--max-distance 3", ..options)
 }
 
 /// Kills an ingestion again and again until it ends, and compares what it leaves with one that was not killed. Returns
@@ -99,10 +101,11 @@ fn ingest(database: &Path, inputs: &[PathBuf], options: &[&str]) -> Command {
 fn kill_until_it_ends(
     name: &str,
     inputs: &[PathBuf],
-    options: &[&str],
+    options: &str,
     random: &mut Random,
-) -> Result<u64, Box<dyn std::error::Error>> {
+) -> TestResult<u64> {
     let folder = Folder::new()?;
+    let options = &format!("{options} --json");
     let whole = folder.path("whole.simdb");
     let ran = Ran::from(ingest(&whole, inputs, options).output()?).expect(0);
     let expected = Outcome::of(&whole, &ran.out)?;
@@ -185,11 +188,6 @@ fn killed_two_hundred_times_it_ends_as_if_it_had_not_been() -> TestResult {
         in_parts(&text, |part| zstd::encode_all(part, 1))?,
     )?;
     let second = folder.file("second.jsonl", records(3_000, "b", &mut random))?;
-    let words = |random: &mut Random| {
-        (0..40)
-            .map(|_| format!("word{} ", random.below(60)))
-            .collect::<String>()
-    };
     let mut files = Vec::new();
     for i in 0..400 {
         files.push(folder.file(&format!("{i:03}.txt"), words(&mut random))?);
@@ -207,18 +205,8 @@ fn killed_two_hundred_times_it_ends_as_if_it_had_not_been() -> TestResult {
         })
         .collect();
     let sentences = folder.file("sentences.jsonl", sentences)?;
-    let page = |i: usize, random: &mut Random| {
-        let body = format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>{}",
-            words(random)
-        );
-        let head = "WARC/1.0\r\nWARC-Type: response\r\nWARC-Date: 1970-01-01T00:00:07Z\r\nWARC-Target-URI: ";
-        format!(
-            "{head}http://a/{i}\r\nContent-Length: {}\r\n\r\n{body}\r\n\r\n",
-            body.len()
-        )
-    };
-    let archive: Vec<String> = (0..1_500).map(|i| page(i % 1_300, &mut random)).collect();
+    let page = |i| web_page(&format!("http://a/{}", i % 1_300), &words(&mut random));
+    let archive: Vec<String> = (0..1_500).map(page).collect();
     let packed_pages = archive
         .iter()
         .map(|it| gzip(it.as_bytes()))
@@ -229,63 +217,31 @@ fn killed_two_hundred_times_it_ends_as_if_it_had_not_been() -> TestResult {
         folder.file("b.warc", archive[..700].concat())?,
     ];
     let both = [plain.clone(), second, members.clone()];
-    let cases: [(&str, &[PathBuf], &[&str]); 9] = [
-        ("plain", &[plain], &["--batch", "20"]),
+    let cases: [(&str, &[PathBuf], &str); 9] = [
+        ("plain", &[plain], "--batch 20"),
         (
             "one packed part",
             &[packed],
-            &["--batch", "30", "--on-duplicate", "skip", "--touch"],
+            "--batch 30 --on-duplicate skip --touch",
         ),
         (
             "many members",
             &[members],
-            &[
-                "--batch",
-                "25",
-                "--on-duplicate",
-                "replace",
-                "--keep",
-                "2",
-                "--touch",
-            ],
+            "--batch 25 --on-duplicate replace --keep 2 --touch",
         ),
-        ("frames of zstd", &[frames], &["--batch", "40"]),
-        (
-            "several inputs",
-            &both,
-            &["--batch", "70", "--on-duplicate", "replace"],
-        ),
+        ("frames of zstd", &[frames], "--batch 40"),
+        ("several inputs", &both, "--batch 70 --on-duplicate replace"),
         (
             "skipping, in large batches",
             &both,
-            &[
-                "--batch",
-                "500",
-                "--on-duplicate",
-                "skip",
-                "--keep",
-                "3",
-                "--touch",
-            ],
+            "--batch 500 --on-duplicate skip --keep 3 --touch",
         ),
-        ("many files", &files, &["--batch", "7"]),
-        (
-            "web archives",
-            &archives,
-            &["--batch", "20", "--on-duplicate", "skip"],
-        ),
+        ("many files", &files, "--batch 7"),
+        ("web archives", &archives, "--batch 20 --on-duplicate skip"),
         (
             "sentences",
             &[sentences],
-            &[
-                "--batch",
-                "30",
-                "--unit",
-                "sentence",
-                "--on-duplicate",
-                "skip",
-                "--touch",
-            ],
+            "--batch 30 --unit sentence --on-duplicate skip --touch",
         ),
     ];
     let mut kills = 0;
@@ -299,6 +255,10 @@ fn killed_two_hundred_times_it_ends_as_if_it_had_not_been() -> TestResult {
 }
 
 type Pack = fn(&[u8]) -> io::Result<Vec<u8>>;
+
+fn plain(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    Ok(bytes.to_vec())
+}
 
 /// Records of a web archive, with damage of all kinds between them, each in a part of its own, or all in one.
 fn damaged(pages: &[String], pack: Option<Pack>) -> io::Result<Vec<u8>> {
@@ -328,17 +288,7 @@ fn damaged(pages: &[String], pack: Option<Pack>) -> io::Result<Vec<u8>> {
 #[test]
 fn behind_damage_it_goes_on_as_if_it_had_not_been_killed() -> TestResult {
     let mut random = Random::new(38);
-    let page = |i: usize| {
-        let words: String = (0..40)
-            .map(|_| format!("word{} ", random.below(60)))
-            .collect();
-        let body = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>{words}");
-        let head = "WARC/1.0\r\nWARC-Type: response\r\nWARC-Date: 1970-01-01T00:00:07Z\r\nWARC-Target-URI: ";
-        format!(
-            "{head}http://a/{i}\r\nContent-Length: {}\r\n\r\n{body}\r\n\r\n",
-            body.len()
-        )
-    };
+    let page = |i| web_page(&format!("http://a/{i}"), &words(&mut random));
     let pages: Vec<String> = (0..290).map(page).collect();
     let plain = damaged(&pages, None)?;
     let folder = Folder::new()?;
@@ -355,14 +305,13 @@ fn behind_damage_it_goes_on_as_if_it_had_not_been_killed() -> TestResult {
     for archive in &archives {
         let inputs = std::slice::from_ref(archive);
         let name = archive.display().to_string();
-        let options = ["--batch", "3", "--on-duplicate", "skip"];
+        let options = "--batch 3 --on-duplicate skip";
         let mut kills = 0;
         while kills < 3 {
-            kills += kill_until_it_ends(&name, inputs, &options, &mut random)?;
+            kills += kill_until_it_ends(&name, inputs, options, &mut random)?;
         }
-        let ran =
-            Ran::from(ingest(&folder.path(&format!("{kills}.simdb")), inputs, &options).output()?);
-        let totals = ran.expect(0).last()?;
+        let path = folder.path(&format!("{kills}.simdb"));
+        let totals = read(&path, inputs, &format!("{options} --json"))?.last()?;
         let rejected = totals["rejected"].as_u64().unwrap_or_default();
         assert!(rejected >= 50, "{name}: {totals}");
     }
@@ -377,27 +326,28 @@ fn zstd_with_checksum(bytes: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 /// A run of `ingest` over one input.
-fn ran(database: &Path, input: &Path, options: &[&str]) -> io::Result<Ran> {
-    let mut command = simdb();
-    command
-        .arg("ingest")
-        .args([database, input])
-        .args(["--max-distance", "3"])
-        .args(options);
-    command.stdin(Stdio::null()).output().map(Ran::from)
+fn ran(database: &Path, inputs: &[impl AsRef<OsStr>], options: &str) -> io::Result<Ran> {
+    ingest(database, inputs, options).output().map(Ran::from)
+}
+
+/// A run of `ingest` that reads what it is to read.
+fn read(database: &Path, inputs: &[impl AsRef<OsStr>], options: &str) -> io::Result<Ran> {
+    Ok(ran(database, inputs, options)?.expect(0))
+}
+
+/// Lines of a run without those that tell its time.
+fn timeless(ran: &Ran) -> Vec<&str> {
+    ran.out.lines().filter(|it| !it.contains(" s")).collect()
 }
 
 fn line(key: &str, bits: u64, rank: i64) -> String {
     format!("{{\"key\":\"{key}\",\"fingerprint\":\"{bits:016x}\",\"rank\":{rank},\"seen\":1}}\n")
 }
 
-fn keys(database: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
-    let dump = run!("dump", database).expect(0).json()?;
-    let mut keys: Vec<String> = dump
-        .iter()
-        .skip(1)
-        .filter_map(|it| it["key"].as_str().map(str::to_owned))
-        .collect();
+fn keys(database: &Path) -> TestResult<Vec<String>> {
+    let dump = done!("dump", database).json()?;
+    let keys = dump.iter().skip(1).filter_map(|it| it["key"].as_str());
+    let mut keys: Vec<String> = keys.map(str::to_owned).collect();
     keys.sort();
     Ok(keys)
 }
@@ -407,10 +357,9 @@ fn an_input_that_was_read_is_passed_over_and_read_again_only_on_demand() -> Test
     let folder = Folder::new()?;
     let input = folder.file("a.jsonl", records(500, "a", &mut Random::new(1)))?;
     let path = folder.path("d.simdb");
-    let first = ran(&path, &input, &[])?.expect(0);
-    let again = ran(&path, &input, &[])?
-        .expect(0)
-        .says("was read to its end before, and is not read again");
+    let first = read(&path, &[&input], "")?;
+    let again =
+        read(&path, &[&input], "")?.says("was read to its end before, and is not read again");
     // Nothing is read, and what the input holds in all is what was read of it.
     let totals = first
         .out
@@ -425,18 +374,15 @@ fn an_input_that_was_read_is_passed_over_and_read_again_only_on_demand() -> Test
         "{told:?}"
     );
     assert_eq!(told[1..], [format!("in all: {totals}")]);
-    let sources = run!("sources", &path, "--json").expect(0).object()?;
-    assert_eq!(
-        (&sources["ended"], &sources["records"]),
-        (&true.into(), &500.into())
-    );
+    let sources = done!("sources", &path, "--json").object()?;
+    assert_has!(sources, {"ended": true, "records": 500});
     // The same file under another path is another source.
     let copy = folder.path("b.jsonl");
     fs::copy(&input, &copy)?;
-    ran(&path, &copy, &[])?.expect(0);
-    assert_eq!(run!("sources", &path).expect(0).out.lines().count(), 2);
-    run!("sources", &path, "--forget", &copy).expect(0);
-    assert_eq!(run!("sources", &path).expect(0).out.lines().count(), 1);
+    read(&path, &[&copy], "")?;
+    assert_eq!(done!("sources", &path).out.lines().count(), 2);
+    done!("sources", &path, "--forget", &copy);
+    assert_eq!(done!("sources", &path).out.lines().count(), 1);
     run!("sources", &path, "--forget", &copy)
         .expect(1)
         .says("no such source");
@@ -457,18 +403,12 @@ fn reading_again_gives_the_verdicts_of_the_first_time() -> TestResult {
             .collect();
         let input = folder.file("a.jsonl", lines)?;
         let path = folder.path("d.simdb");
-        let options = ["--on-duplicate", policy, "--batch", "100"];
-        let first = ran(&path, &input, &options)?.expect(0);
+        let options = &format!("--on-duplicate {policy} --batch 100");
+        let first = read(&path, &[&input], options)?;
         let stored = keys(&path)?;
         for option in ["--again", "--restart"] {
-            let again = ran(&path, &input, &[&options[..], &[option]].concat())?.expect(0);
-            let lines = |out: &str| {
-                out.lines()
-                    .map(str::to_owned)
-                    .filter(|it| !it.contains(" s"))
-                    .collect::<Vec<_>>()
-            };
-            assert_eq!(lines(&again.out), lines(&first.out), "{policy} {option}");
+            let again = read(&path, &[&input], &format!("{options} {option}"))?;
+            assert_eq!(timeless(&again), timeless(&first), "{policy} {option}");
             assert_eq!(keys(&path)?, stored, "{policy} {option}");
         }
         assert_sound(&Database::open(&path, &OpenOptions::new())?)?;
@@ -487,11 +427,8 @@ fn a_repeated_replace_ends_with_the_same_documents() -> TestResult {
         [line("q", q, 2), line("p", p, 1), line("r", r, 3)].concat(),
     )?;
     let path = folder.path("d.simdb");
-    for options in [
-        &["--on-duplicate", "replace"][..],
-        &["--on-duplicate", "replace", "--again"],
-    ] {
-        ran(&path, &input, options)?.expect(0);
+    for options in ["--on-duplicate replace", "--on-duplicate replace --again"] {
+        read(&path, &[&input], options)?;
         assert_eq!(keys(&path)?, ["r"], "{options:?}");
     }
     Ok(())
@@ -512,10 +449,10 @@ fn many_files_are_read_again_about_as_fast_as_the_first_time() -> TestResult {
         )?;
     }
     let begun = Instant::now();
-    ran(&path, &input, &[])?.expect(0);
+    read(&path, &[&input], "")?;
     let first = begun.elapsed();
     let begun = Instant::now();
-    let again = ran(&path, &input, &["--again", "--json"])?.expect(0);
+    let again = read(&path, &[&input], "--again --json")?;
     assert_eq!(again.last()?["documents"], FILES);
     assert!(
         begun.elapsed() < 10 * first + Duration::from_secs(1),
@@ -534,11 +471,11 @@ fn what_is_skipped_when_it_is_read_again_counts_from_then_on() -> TestResult {
     )?;
     let other = folder.file("b.jsonl", line("o", 0b111_0000_0111, 0))?;
     let path = folder.path("d.simdb");
-    ran(&path, &input, &["--on-duplicate", "skip"])?.expect(0);
+    read(&path, &[&input], "--on-duplicate skip")?;
     assert_eq!(keys(&path)?, ["d1"]);
     // It is near d1 and not near d2.
-    ran(&path, &other, &["--on-duplicate", "link"])?.expect(0);
-    let again = ran(&path, &input, &["--on-duplicate", "skip", "--again"])?.expect(0);
+    read(&path, &[&other], "--on-duplicate link")?;
+    let again = read(&path, &[&input], "--on-duplicate skip --again")?;
     assert_eq!(keys(&path)?, ["d1", "o"], "{}", again.out);
     Ok(())
 }
@@ -548,33 +485,23 @@ fn what_was_added_to_an_input_is_read_and_another_content_is_read_from_its_begin
 {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    for (name, pack) in [("a.jsonl", None), ("a.jsonl.gz", Some(gzip as Pack))] {
-        let written = |text: &str| {
-            pack.map_or_else(
-                || Ok(text.as_bytes().to_vec()),
-                |pack| pack(text.as_bytes()),
-            )
-        };
+    for (name, pack) in [("a.jsonl", plain as Pack), ("a.jsonl.gz", gzip)] {
+        let written = |text: &str| pack(text.as_bytes());
         let input = folder.file(
             name,
             written(&[line("a", 1 << 40, 0), line("b", 1 << 50, 0)].concat())?,
         )?;
-        ran(&path, &input, &["--json"])?.expect(0);
-        let mut file = File::options().append(true).open(&input)?;
-        file.write_all(&written(&line("c", 0xff00_0000, 0))?)?;
-        let grown = ran(&path, &input, &["--json"])?
-            .expect(0)
-            .says("has become longer");
-        assert_eq!(grown.last()?["documents"], 1, "{name}");
+        read(&path, &[&input], "--json")?;
+        append(&input, written(&line("c", 0xff00_0000, 0))?)?;
+        let grown = read(&path, &[&input], "--json")?.says("has become longer");
+        grown.counts(["documents"], [1]);
         fs::write(
             &input,
             written(&[line("x", 1 << 41, 0), line("y", 1 << 51, 0)].concat())?,
         )?;
-        let changed = ran(&path, &input, &["--json"])?
-            .expect(0)
-            .says("has changed since it was read");
-        assert_eq!(changed.last()?["documents"], 2, "{name}");
-        run!("sources", &path, "--forget", &input).expect(0);
+        let changed = read(&path, &[&input], "--json")?.says("has changed since it was read");
+        changed.counts(["documents"], [2]);
+        done!("sources", &path, "--forget", &input);
     }
     Ok(())
 }
@@ -582,7 +509,6 @@ fn what_was_added_to_an_input_is_read_and_another_content_is_read_from_its_begin
 /// What is one document as a whole was taken for read when it had grown, and never read again.
 #[test]
 fn a_text_or_a_page_that_has_grown_is_read_from_its_beginning() -> TestResult {
-    let plain = |text: &[u8]| Ok(text.to_vec());
     for (name, pack) in [
         ("a.txt", plain as Pack),
         ("a.html", plain),
@@ -592,7 +518,7 @@ fn a_text_or_a_page_that_has_grown_is_read_from_its_beginning() -> TestResult {
         let folder = Folder::new()?;
         let path = folder.path("d.simdb");
         let input = folder.file(name, pack(b"one two three four five six seven eight\n")?)?;
-        ran(&path, &input, &["--json"])?.expect(0);
+        read(&path, &[&input], "--json")?;
         let before = fs::read(&input)?;
         let added = pack(b"nine ten eleven twelve thirteen fourteen\n")?;
         fs::write(&input, [before, added].concat())?;
@@ -601,10 +527,8 @@ fn a_text_or_a_page_that_has_grown_is_read_from_its_beginning() -> TestResult {
         let resumed = records.resume(&database.snapshot()?)?;
         assert_eq!(resumed, [Resumed::Changed], "{name}");
         drop(database);
-        let grown = ran(&path, &input, &["--json"])?
-            .expect(0)
-            .says("has changed since it was read");
-        assert_eq!(grown.last()?["documents"], 1, "{name}");
+        let grown = read(&path, &[&input], "--json")?.says("has changed since it was read");
+        grown.counts(["documents"], [1]);
     }
     Ok(())
 }
@@ -627,52 +551,29 @@ fn standard_input_with_a_name_that_has_grown_loses_no_record() -> TestResult {
         }),
     ] {
         let path = folder.path(&format!("{format}.simdb"));
-        let feed = |input: &str| {
-            let mut command = simdb();
-            command.arg("ingest").arg(&path).args([
-                "-",
-                "--source",
-                "feed",
-                "--input-format",
-                format,
-            ]);
+        let feed = |path: &Path, input: &str| {
+            let mut command = program!("ingest", path, "- --source feed --input-format", format);
             run_with_input(&mut command, input.as_bytes())
         };
         let all: String = (1..=3).map(|number| line(number, &long(number))).collect();
         let half = all.len() / 2;
-        feed(&all[..half])?;
-        feed(&all)?.expect(0);
+        feed(&path, &all[..half])?;
+        feed(&path, &all)?.expect(0);
         let whole = folder.path(&format!("{format}2.simdb"));
-        let mut command = simdb();
-        command
-            .arg("ingest")
-            .arg(&whole)
-            .args(["-", "--source", "feed", "--input-format", format]);
-        run_with_input(&mut command, all.as_bytes())?.expect(0);
-        let [grown, whole] = [&path, &whole].map(|path| {
-            run!(
-                "get",
-                path,
-                if format == "lines" { "feed:2" } else { "k2" },
-                "--json"
-            )
-            .object()
-        });
-        let (grown, whole) = (grown?, whole?);
+        feed(&whole, &all)?.expect(0);
+        let key = if format == "lines" { "feed:2" } else { "k2" };
+        let grown = done!("get", &path, key, "--json").object()?;
+        let whole = done!("get", &whole, key, "--json").object()?;
         assert_eq!(grown["fingerprint"], whole["fingerprint"], "{format}");
     }
     let path = folder.path("text.simdb");
     let feed = |input: &str| {
-        let mut command = simdb();
-        command
-            .arg("ingest")
-            .arg(&path)
-            .args(["-", "--source", "feed", "--input-format", "text"]);
+        let mut command = program!("ingest", &path, "- --source feed --input-format text");
         run_with_input(&mut command, input.as_bytes())
     };
     feed(&long(1))?.expect(0);
     feed(&long(1))?.expect(0);
-    feed(&(long(1) + &long(2)))?.expect(2).says("`--restart`");
+    feed(&(long(1) + &long(2)))?.refused("`--restart`");
     Ok(())
 }
 
@@ -684,51 +585,27 @@ fn standard_input_goes_on_under_a_name() -> TestResult {
         .map(|i: u64| line(&format!("k{i}"), i << 30, 0))
         .collect();
     let feed = |input: &str, options: &[&str]| {
-        let mut command = simdb();
-        command
-            .arg("ingest")
-            .arg(&path)
-            .args(["-", "--json", "--max-distance", "0"])
-            .args(options);
+        let mut command = program!("ingest", &path, "- --json --max-distance 0", ..options);
         run_with_input(&mut command, input.as_bytes())
     };
     let named = ["--source", "feed"];
-    assert_eq!(
-        feed(&lines[..4].concat(), &named)?.expect(0).last()?["documents"],
-        4
-    );
+    let read = |input: &str, options: &[&str], count: u64| -> TestResult {
+        let totals = feed(input, options)?.expect(0).last()?;
+        assert_eq!(totals["documents"], count, "{input} {options:?}");
+        Ok(())
+    };
+    read(&lines[..4].concat(), &named, 4)?;
     // What was read is passed over.
-    assert_eq!(
-        feed(&lines.concat(), &named)?.expect(0).last()?["documents"],
-        6
-    );
-    let sources = run!("sources", &path, "--json").expect(0).object()?;
-    assert_eq!(
-        (&sources["source"], &sources["line"]),
-        (&"feed".into(), &10.into())
-    );
-    feed(&line("other", 7, 0), &named)?
-        .expect(2)
-        .says("--restart");
-    assert_eq!(
-        feed(&line("other", 7, 0), &["--source", "feed", "--restart"])?
-            .expect(0)
-            .last()?["documents"],
-        1
-    );
+    read(&lines.concat(), &named, 6)?;
+    let sources = done!("sources", &path, "--json").object()?;
+    assert_has!(sources, {"source": "feed", "line": 10});
+    feed(&line("other", 7, 0), &named)?.refused("--restart");
+    read(&line("other", 7, 0), &["--source", "feed", "--restart"], 1)?;
     // Without a name it is read as it comes.
     for _ in 0..2 {
-        assert_eq!(
-            feed(&lines.concat(), &[])?.expect(0).last()?["documents"],
-            10
-        );
+        read(&lines.concat(), &[], 10)?;
     }
-    let both = simdb()
-        .arg("ingest")
-        .arg(&path)
-        .args(["a", "b", "--source", "x"])
-        .output()?;
-    Ran::from(both).expect(2);
+    run!("ingest", &path, "a b --source x").expect(2);
     Ok(())
 }
 
@@ -737,14 +614,14 @@ fn the_places_of_sources_are_in_copies_too() -> TestResult {
     let folder = Folder::new()?;
     let input = folder.file("a.jsonl", records(300, "a", &mut Random::new(3)))?;
     let (path, copy) = (folder.path("d.simdb"), folder.path("copy.simdb"));
-    ran(&path, &input, &[])?.expect(0);
-    let sources = run!("sources", &path, "--json").expect(0).out;
-    run!("backup", &path, &copy).expect(0);
-    run!("compact", &path).expect(0);
+    read(&path, &[&input], "")?;
+    let sources = done!("sources", &path, "--json").out;
+    done!("backup", &path, &copy);
+    done!("compact", &path);
     for path in [&path, &copy] {
-        assert_eq!(run!("sources", path, "--json").expect(0).out, sources);
-        ran(path, &input, &[])?.expect(0).says("is not read again");
-        run!("check", path).expect(0);
+        assert_eq!(done!("sources", path, "--json").out, sources);
+        read(path, &[&input], "")?.says("is not read again");
+        done!("check", path);
     }
     Ok(())
 }
@@ -756,7 +633,7 @@ fn an_input_that_is_given_twice_is_read_once() -> TestResult {
     fs::create_dir(folder.path("sub"))?;
     let input = folder.file("sub/a.jsonl", records(300, "a", &mut Random::new(5)))?;
     let path = folder.path("d.simdb");
-    let first = ran(&path, &input, &["--json"])?.expect(0);
+    let first = read(&path, &[&input], "--json")?;
     let dotted = folder.path("sub/../sub/a.jsonl");
     let mut others = vec![vec![&input, &dotted], vec![&dotted, &input, &input]];
     let (directory, link) = (folder.path("sub"), folder.path("link.jsonl"));
@@ -768,18 +645,10 @@ fn an_input_that_is_given_twice_is_read_once() -> TestResult {
     }
     for (number, inputs) in others.iter().enumerate() {
         let other = folder.path(&format!("{number}.simdb"));
-        let twice = ran(&other, inputs[0], &["--json"])?.expect(0);
+        let twice = read(&other, &[inputs[0]], "--json")?;
         assert_eq!(twice.out.lines().count(), first.out.lines().count());
         let again = folder.path(&format!("again-{number}.simdb"));
-        let mut command = simdb();
-        command
-            .arg("ingest")
-            .arg(&again)
-            .args(inputs)
-            .args(["--max-distance", "3", "--json"]);
-        let both = Ran::from(command.stdin(Stdio::null()).output()?)
-            .expect(0)
-            .says("is read once");
+        let both = read(&again, inputs, "--json")?.says("is read once");
         for field in ["documents", "duplicates", "inserted", "replaced"] {
             assert_eq!(
                 both.last()?[field],
@@ -787,7 +656,7 @@ fn an_input_that_is_given_twice_is_read_once() -> TestResult {
                 "{field} of {inputs:?}"
             );
         }
-        assert_eq!(run!("sources", &again).expect(0).out.lines().count(), 1);
+        assert_eq!(done!("sources", &again).out.lines().count(), 1);
     }
     Ok(())
 }
@@ -817,18 +686,12 @@ fn a_key_that_comes_twice_counts_from_the_record_that_stored_it() -> TestResult 
             let folder = Folder::new()?;
             let input = folder.file("a.jsonl", records)?;
             let path = folder.path("d.simdb");
-            let options = ["--on-duplicate", policy, "--batch", batch];
-            let first = ran(&path, &input, &options)?.expect(0);
+            let options = &format!("--on-duplicate {policy} --batch {batch}");
+            let first = read(&path, &[&input], options)?;
             let stored = keys(&path)?;
             for option in ["--again", "--restart", "--again"] {
-                let again = ran(&path, &input, &[&options[..], &[option]].concat())?.expect(0);
-                let lines = |out: &str| {
-                    out.lines()
-                        .map(str::to_owned)
-                        .filter(|it| !it.contains(" s"))
-                        .collect::<Vec<_>>()
-                };
-                assert_eq!(lines(&again.out), lines(&first.out), "{policy} {option}");
+                let again = read(&path, &[&input], &format!("{options} {option}"))?;
+                assert_eq!(timeless(&again), timeless(&first), "{policy} {option}");
                 assert_eq!(keys(&path)?, stored, "{policy} {option}");
             }
         }
@@ -851,22 +714,14 @@ fn reading_one_of_several_inputs_again_gives_the_verdicts_of_the_first_time() ->
         folder.file("b.jsonl", lines("b", 11))?,
     );
     let path = folder.path("d.simdb");
-    let mut command = simdb();
-    command
-        .args(["ingest"])
-        .arg(&path)
-        .args([&a, &b])
-        .args(["--max-distance", "3"]);
-    let first = Ran::from(command.stdin(Stdio::null()).output()?).expect(0);
-    let of = |out: &str, name: char| -> Vec<String> {
-        out.lines()
-            .filter(|it| it.starts_with(name))
-            .map(str::to_owned)
-            .collect()
+    let first = read(&path, &[&a, &b], "")?;
+    let of = |ran: &Ran, name: char| -> Vec<String> {
+        let lines = ran.out.lines().filter(|it| it.starts_with(name));
+        lines.map(str::to_owned).collect()
     };
     for (input, name) in [(&a, 'a'), (&b, 'b')] {
-        let again = ran(&path, input, &["--again"])?.expect(0);
-        assert!(of(&again.out, name) == of(&first.out, name), "{name}");
+        let again = read(&path, &[input], "--again")?;
+        assert!(of(&again, name) == of(&first, name), "{name}");
     }
     Ok(())
 }
@@ -877,59 +732,43 @@ fn reading_one_of_several_inputs_again_gives_the_verdicts_of_the_first_time() ->
 fn what_is_added_behind_a_second_reading_is_compared_with_all_that_is_stored() -> TestResult {
     let added = line("added", 0xff_0001, 0);
     for policy in ["link", "skip", "replace"] {
-        let options = ["--on-duplicate", policy, "--json"];
+        let options = &format!("--on-duplicate {policy} --json");
         let folder = Folder::new()?;
         let path = folder.path("d.simdb");
         let input = folder.file("a.jsonl", line("a", 1 << 40, 0))?;
         let other = folder.file("b.jsonl", line("b", 0xff_0000, 0))?;
-        let mut both = simdb();
-        both.arg("ingest")
-            .args([&path, &input, &other])
-            .args(options);
-        both.args(["--max-distance", "3"]);
-        Ran::from(both.stdin(Stdio::null()).output()?).expect(0);
-        ran(&path, &input, &[&options[..], &["--again"]].concat())?.expect(0);
-        File::options()
-            .append(true)
-            .open(&input)?
-            .write_all(added.as_bytes())?;
-        let grown = ran(&path, &input, &options)?.expect(0);
-        assert_eq!(grown.last()?["duplicates"], 1, "{policy}");
+        read(&path, &[&input, &other], options)?;
+        read(&path, &[&input], &format!("{options} --again"))?;
+        append(&input, &added)?;
+        let grown = read(&path, &[&input], options)?;
+        grown.counts(["duplicates"], [1]);
 
         // Of standard input, what it has no more is stored all the same.
         let feed = |text: &str, restarts: bool| {
-            let mut command = simdb();
-            command.arg("ingest").arg(folder.path("feed.simdb"));
-            command.args(["-", "--source", "feed", "--max-distance", "3"]);
-            command.args(options).args(restarts.then_some("--restart"));
-            run_with_input(&mut command, text.as_bytes())
+            let restart = if restarts { "--restart" } else { "" };
+            let options = format!("{options} --source feed {restart}");
+            run_with_input(
+                &mut ingest(&folder.path("feed.simdb"), &["-"], &options),
+                text.as_bytes(),
+            )
         };
         feed(&line("b", 0xff_0000, 0), false)?.expect(0);
         let other = line("c", 1 << 50, 0);
         feed(&other, true)?.expect(0);
         let grown = feed(&(other + &added), false)?.expect(0);
-        assert_eq!(grown.last()?["duplicates"], 1, "{policy}");
+        grown.counts(["duplicates"], [1]);
 
         // One that cannot be read to its end the second time keeps nothing from being compared with others.
         let path = folder.path("failed.simdb");
         let whole = gzip(line("a", 1 << 40, 0).as_bytes())?;
         let input = folder.file("a.jsonl.gz", &whole)?;
-        let ingest = |inputs: [&Path; 2], option: Option<&str>| {
-            let mut command = simdb();
-            command.arg("ingest").arg(&path).args(inputs);
-            command
-                .args(["--max-distance", "3"])
-                .args(options)
-                .args(option);
-            command.stdin(Stdio::null()).output().map(Ran::from)
-        };
         let other = folder.file("b.jsonl", line("b", 0xff_0000, 0))?;
-        ingest([&input, &other], None)?.expect(0);
+        read(&path, &[&input, &other], options)?;
         fs::write(&input, &whole[..whole.len() - 3])?;
-        ran(&path, &input, &[&options[..], &["--again"]].concat())?.expect(2);
+        ran(&path, &[&input], &format!("{options} --again"))?.expect(2);
         let added = folder.file("c.jsonl", &added)?;
-        let new = ingest([&input, &added], None)?.expect(2);
-        assert_eq!(new.last()?["duplicates"], 1, "{policy}");
+        let new = ran(&path, &[&input, &added], options)?.expect(2);
+        new.counts(["duplicates"], [1]);
     }
     Ok(())
 }
@@ -945,19 +784,23 @@ fn an_input_that_cannot_be_read_again_just_now_keeps_what_is_known_of_it() -> Te
         line("x", 0xffff_0000, 0),
     );
     let (input, other) = (folder.path("a.jsonl"), folder.file("x.jsonl", x)?);
-    let ingest = |database: &Database, inputs: &[&PathBuf], format, reread, is_there: bool| {
+    let ingest = |database: &Database,
+                  inputs: &[&PathBuf],
+                  format,
+                  reread,
+                  is_there: bool|
+     -> TestResult<Ingested> {
         fs::write(&input, [&a[..], &twin].concat())?;
         let records = Records::open(inputs, ReadOptions::new().format(format))?;
         let ingest = Ingest::new(database).reread(reread);
         let ingest = ingest.policy(Policy::skip().near(3).touch(true));
-        let ingested = ingest.run(records, |event| {
+        Ok(ingest.run(records, |event| {
             // It is told how all are read before the first one is.
             if matches!(event, Event::Source { .. }) && !is_there {
                 _ = fs::remove_file(&input);
             }
             ControlFlow::Continue(())
-        })?;
-        Ok::<Ingested, Box<dyn std::error::Error>>(ingested)
+        })?)
     };
     for (reread, format, is_there) in [
         (Reread::Ended, InputFormat::Jsonl, false),
@@ -972,7 +815,7 @@ fn an_input_that_cannot_be_read_again_just_now_keeps_what_is_known_of_it() -> Te
         // It is no run that was stopped. So everything is read again each time.
         for _ in 0..2 {
             let again = ingest(&database, &[&other, &input], format, reread, is_there)?;
-            let read = if is_there { 0 } else { 1 };
+            let read = u64::from(!is_there);
             assert_eq!(again.now.documents, read, "{reread:?} {format:?}");
             assert_eq!(again.failed, u64::from(!is_there));
         }
@@ -1002,22 +845,18 @@ fn what_is_ignored_for_an_input_counts_for_those_behind_it() -> TestResult {
             ];
             let c = folder.file("c.jsonl", records.concat())?;
             let f = folder.file("f.jsonl", line("f", 0xff_0011, 0))?;
-            let ingest = |inputs: &[&Path], option: Option<&str>| {
-                let mut command = simdb();
-                command.arg("ingest").arg(&path).args(inputs).args(option);
-                command.args(["--max-distance", "3", "--on-duplicate", policy, "--json"]);
-                command.args(["--batch", batch]).stdin(Stdio::null());
-                let ran = Ran::from(command.output()?).expect(0);
-                Ok::<Value, Box<dyn std::error::Error>>(ran.last()?["duplicates"].take())
+            let duplicates = |inputs: &[&PathBuf], option: &str| -> TestResult<Value> {
+                let options = format!("--on-duplicate {policy} --json --batch {batch} {option}");
+                Ok(read(&path, inputs, &options)?.last()?["duplicates"].take())
             };
-            assert_eq!(ingest(&[&a, &b, &c], None)?, 2, "{policy}");
+            assert_eq!(duplicates(&[&a, &b, &c], "")?, 2, "{policy}");
             let stored = keys(&path)?;
             // The first time, c was near to b, and e near to d.
             for option in ["--again", "--restart"] {
-                assert_eq!(ingest(&[&a, &c], Some(option))?, 2, "{policy} {option}");
+                assert_eq!(duplicates(&[&a, &c], option)?, 2, "{policy} {option}");
                 assert_eq!(keys(&path)?, stored, "{policy} {option}");
             }
-            assert_eq!(ingest(&[&a, &f], Some("--again"))?, 1, "{policy} {batch}");
+            assert_eq!(duplicates(&[&a, &f], "--again")?, 1, "{policy} {batch}");
         }
     }
     Ok(())
@@ -1068,9 +907,7 @@ fn ingestions_of_one_input_at_once_leave_what_one_leaves() -> TestResult {
         }
         ControlFlow::Continue(())
     })?;
-    assert!(
-        matches!(refused, Some(simdb::Error::WouldDeadlock)),
-        "{refused:?}"
-    );
+    let is_told = matches!(refused, Some(simdb::Error::WouldDeadlock));
+    assert!(is_told, "{refused:?}");
     Ok(())
 }

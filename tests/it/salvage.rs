@@ -6,8 +6,8 @@ use std::time::Duration;
 use simdb::{Database, OpenOptions, Query};
 
 use crate::support::{
-    Folder, TestResult, assert_sound, bundled, document, gunzip, insert_all, leave_log, run, simdb,
-    spread,
+    Folder, TestResult, assert_has, assert_sound, bundled, document, gunzip, insert_all, leave_log,
+    program, spread,
 };
 
 const PAGE: usize = 4096;
@@ -52,24 +52,17 @@ fn a_sound_file_gives_a_whole_copy_and_exit_code_0() -> TestResult {
     let folder = Folder::new()?;
     sound_file(&folder, 2_000)?;
     let before = std::fs::read(folder.path("d.simdb"))?;
-    let ran = run!("salvage", folder.path("d.simdb"), folder.path("n.simdb")).expect(0);
-    assert!(ran.out.contains("1801 of 1801 documents"), "{}", ran.out);
-    assert!(ran.out.contains("nothing is missing"), "{}", ran.out);
-    let again = folder.path("again.simdb");
-    run!(
-        "salvage",
-        folder.path("d.simdb"),
-        &again,
-        "--scheme",
-        "simhash-2"
-    )
-    .expect(0)
-    .says("not those that were given");
-    assert_eq!(
-        std::fs::read(folder.path("d.simdb"))?,
-        before,
-        "it was written to"
-    );
+    folder
+        .run("salvage d.simdb n.simdb")?
+        .expect(0)
+        .prints("1801 of 1801 documents")
+        .prints("nothing is missing");
+    folder
+        .run("salvage d.simdb again.simdb --scheme simhash-2")?
+        .expect(0)
+        .says("not those that were given");
+    let after = std::fs::read(folder.path("d.simdb"))?;
+    assert_eq!(after, before, "it was written to");
     let new = open(&folder.path("n.simdb"))?;
     assert_sound(&new)?;
     let snapshot = new.snapshot()?;
@@ -78,9 +71,9 @@ fn a_sound_file_gives_a_whole_copy_and_exit_code_0() -> TestResult {
     let found = snapshot.query(&Query::new(first.fingerprint().expect("it has one")))?;
     assert!(found.iter().any(|found| found.document.key() == b"key 1"));
     // Nothing is written over.
-    run!("salvage", folder.path("d.simdb"), folder.path("n.simdb"))
-        .expect(2)
-        .says("already exists");
+    folder
+        .run("salvage d.simdb n.simdb")?
+        .refused("already exists");
     Ok(())
 }
 
@@ -89,19 +82,12 @@ fn a_sound_file_gives_a_whole_copy_and_exit_code_0() -> TestResult {
 fn what_is_missing_is_counted_and_the_exit_code_is_2() -> TestResult {
     let folder = Folder::new()?;
     sound_file(&folder, 2_000)?;
-    run!("compact", folder.path("d.simdb")).expect(0);
+    folder.run("compact d.simdb")?.expect(0);
     let begin = damage_page_with(&folder.path("d.simdb"), MARKER.as_bytes())?;
-    let ran = run!(
-        "salvage",
-        folder.path("d.simdb"),
-        folder.path("n.simdb"),
-        "--json"
-    )
-    .expect(2);
+    let ran = folder.run("salvage d.simdb n.simdb --json")?.expect(2);
     let report = ran.object()?;
     let documents = report["documents"].as_u64().expect("a number");
-    assert_eq!(report["expected"], 1_801);
-    assert_eq!(report["whole"], false);
+    assert_has!(report, {"expected": 1_801, "whole": false});
     let missing = report["missing"].as_array().expect("a list");
     assert_eq!(missing.len(), 1, "{report}");
     assert_eq!(missing[0]["documents"], 1_801 - documents, "{report}");
@@ -110,14 +96,11 @@ fn what_is_missing_is_counted_and_the_exit_code_is_2() -> TestResult {
     assert_sound(&new)?;
     assert_eq!(new.snapshot()?.documents().count() as u64, documents);
     std::fs::remove_file(folder.path("n.simdb"))?;
-    let words = run!("salvage", folder.path("d.simdb"), folder.path("n.simdb"))
+    folder
+        .run("salvage d.simdb n.simdb")?
         .expect(2)
-        .out;
-    assert!(words.contains("missing: "), "{words}");
-    assert!(
-        words.contains("how far inputs were read is lost"),
-        "{words}"
-    );
+        .prints("missing: ")
+        .prints("how far inputs were read is lost");
     Ok(())
 }
 
@@ -127,36 +110,33 @@ fn a_file_without_header_is_salvaged_and_other_files_are_refused() -> TestResult
     sound_file(&folder, 500)?;
     let mut bytes = std::fs::read(folder.path("d.simdb"))?;
     bytes[..PAGE].fill(0);
-    let damaged = folder.file("h.simdb", &bytes)?;
-    run!("stats", &damaged).expect(2).says("simdb salvage");
-    let ran = run!("salvage", &damaged, folder.path("n.simdb")).expect(2);
-    assert!(ran.out.contains("451 documents; how many"), "{}", ran.out);
-    assert!(
-        ran.out
-            .contains("it is not certain which commit was the last"),
-        "{}",
-        ran.out
-    );
-    // What came after the commit that was found is not known.
-    assert!(ran.out.contains("and greater"), "{}", ran.out);
+    folder.file("h.simdb", &bytes)?;
+    folder.run("stats h.simdb")?.refused("simdb salvage");
+    folder
+        .run("salvage h.simdb n.simdb")?
+        .expect(2)
+        .prints("451 documents; how many")
+        .prints("it is not certain which commit was the last")
+        // What came after the commit that was found is not known.
+        .prints("and greater");
     assert_sound(&open(&folder.path("n.simdb"))?)?;
 
-    let text = folder.file("text", "no database\n".repeat(1_000))?;
-    run!("salvage", text, folder.path("m.simdb"))
-        .expect(2)
-        .says("nothing in it is recognised");
-    let empty = folder.file("empty", b"")?;
-    run!("salvage", empty, folder.path("m.simdb"))
-        .expect(2)
-        .says("nothing in it is recognised");
-    let older = folder.file("older.simdb", gunzip(&bundled("format-7.simdb.gz"))?)?;
-    run!("salvage", older, folder.path("m.simdb"))
-        .expect(2)
-        .says("format version 7");
-    run!("salvage", folder.path("absent"), folder.path("m.simdb"))
-        .expect(2)
-        .says("no such database");
-    run!("salvage", folder.path(""), folder.path("m.simdb")).expect(2);
+    folder.file("text", "no database\n".repeat(1_000))?;
+    folder
+        .run("salvage text m.simdb")?
+        .refused("nothing in it is recognised");
+    folder.file("empty", b"")?;
+    folder
+        .run("salvage empty m.simdb")?
+        .refused("nothing in it is recognised");
+    folder.file("older.simdb", gunzip(&bundled("format-7.simdb.gz"))?)?;
+    folder
+        .run("salvage older.simdb m.simdb")?
+        .refused("format version 7");
+    folder
+        .run("salvage absent m.simdb")?
+        .refused("no such database");
+    folder.run("salvage . m.simdb")?.expect(2);
     assert!(!folder.path("m.simdb").exists());
     Ok(())
 }
@@ -166,12 +146,12 @@ fn a_file_that_is_open_for_writing_is_refused() -> TestResult {
     let folder = Folder::new()?;
     sound_file(&folder, 100)?;
     let database = open(&folder.path("d.simdb"))?;
-    run!("salvage", folder.path("d.simdb"), folder.path("n.simdb"))
-        .expect(2)
-        .says("in use by another process");
+    folder
+        .run("salvage d.simdb n.simdb")?
+        .refused("in use by another process");
     drop(database);
     assert!(!folder.path("n.simdb").exists());
-    run!("salvage", folder.path("d.simdb"), folder.path("n.simdb")).expect(0);
+    folder.run("salvage d.simdb n.simdb")?.expect(0);
     Ok(())
 }
 
@@ -180,7 +160,7 @@ fn a_file_that_is_open_for_writing_is_refused() -> TestResult {
 fn settings_are_asked_for_by_name_if_they_are_lost() -> TestResult {
     let folder = Folder::new()?;
     sound_file(&folder, 500)?;
-    run!("compact", folder.path("d.simdb")).expect(0);
+    folder.run("compact d.simdb")?.expect(0);
     let mut bytes = std::fs::read(folder.path("d.simdb"))?;
     // The names of the rows of the table `meta` stand before these rows.
     let places: Vec<usize> = (0..bytes.len() - 19)
@@ -190,26 +170,20 @@ fn settings_are_asked_for_by_name_if_they_are_lost() -> TestResult {
         let begin = at / PAGE * PAGE;
         bytes[begin..begin + PAGE].fill(0);
     }
-    let damaged = folder.file("m.simdb", &bytes)?;
+    folder.file("m.simdb", &bytes)?;
     let new = folder.path("n.simdb");
-    run!("salvage", &damaged, &new)
-        .expect(2)
-        .says("its settings cannot be read")
+    folder
+        .run("salvage m.simdb n.simdb")?
+        .refused("its settings cannot be read")
         .says("--scheme");
     assert!(!new.exists());
-    run!("salvage", &damaged, &new, "--plan", "4x16")
+    folder
+        .run("salvage m.simdb n.simdb --plan 4x16")?
+        .refused("--scheme");
+    folder
+        .run("salvage m.simdb n.simdb --scheme external --plan 4x16")?
         .expect(2)
-        .says("--scheme");
-    let ran = run!(
-        "salvage", &damaged, &new, "--scheme", "external", "--plan", "4x16"
-    )
-    .expect(2);
-    assert!(
-        ran.out
-            .contains("451 documents; how many there were is not known"),
-        "{}",
-        ran.out
-    );
+        .prints("451 documents; how many there were is not known");
     assert_sound(&open(&new)?)?;
     Ok(())
 }
@@ -222,9 +196,7 @@ fn a_killed_salvage_leaves_no_half_file() -> TestResult {
     sound_file(&folder, 20_000)?;
     let new = folder.path("n.simdb");
     for pause in (0..8).map(|i| Duration::from_millis(i * i * 4)) {
-        let mut child = simdb()
-            .arg("salvage")
-            .args([&folder.path("d.simdb"), &new])
+        let mut child = program!("salvage", &folder.path("d.simdb"), &new)
             .stdout(std::process::Stdio::null())
             .spawn()?;
         std::thread::sleep(pause);

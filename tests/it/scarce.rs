@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use simdb::{Database, Fingerprint, OpenOptions};
 
 use crate::support::random::is_long_run;
 use crate::support::{
-    Folder, LIMIT, Ran, TestResult, assert_sound, document, insert_all, simdb, spread, within,
+    Folder, LIMIT, Ran, TestResult, assert_sound, document, done, insert_all, program, simdb,
+    spread, within,
 };
 
 /// The documents of the database before each command.
@@ -58,16 +59,12 @@ impl Scarce {
     }
 
     /// A command under a limit, with `folder` as its directory.
-    fn limited(self, limit: u64, folder: &Path, arguments: &[&str]) -> Command {
+    fn limited(self, limit: u64, folder: &Path, words: &str) -> Command {
         let mut command = match self {
             Self::Room => on_full_disk(limit, folder),
             Self::FileSize | Self::Descriptors => limited(self, limit),
         };
-        command.args(arguments).current_dir(folder);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.args(words.split(' ')).current_dir(folder);
         command
     }
 }
@@ -116,15 +113,9 @@ fn on_full_disk(room: u64, folder: &Path) -> Command {
         exit $code
     "#;
     let mut command = Command::new("unshare");
-    command.args([
-        "--user",
-        "--map-root-user",
-        "--mount",
-        "sh",
-        "-c",
-        SCRIPT,
-        "sh",
-    ]);
+    command
+        .args("--user --map-root-user --mount sh -c".split(' '))
+        .args([SCRIPT, "sh"]);
     command.arg((room >> 10).to_string()).arg(folder);
     command.arg(simdb().get_program());
     command
@@ -132,80 +123,53 @@ fn on_full_disk(room: u64, folder: &Path) -> Command {
 
 /// A command, and what it makes.
 struct Verb {
-    arguments: &'static [&'static str],
-    /// The names that it may give.
-    makes: &'static [&'static str],
+    words: &'static str,
+    /// The names that it may give, with spaces between them.
+    makes: &'static str,
+}
+
+impl Verb {
     /// Whether it removes documents.
-    removes: bool,
-}
-
-const fn verb(arguments: &'static [&'static str], makes: &'static [&'static str]) -> Verb {
-    Verb {
-        arguments,
-        makes,
-        removes: false,
+    fn removes(&self) -> bool {
+        self.words.starts_with("expire") || self.words.starts_with("delete")
     }
 }
 
-const fn removing(arguments: &'static [&'static str]) -> Verb {
-    Verb {
-        arguments,
-        makes: &[],
-        removes: true,
-    }
+const fn verb(words: &'static str, makes: &'static str) -> Verb {
+    Verb { words, makes }
 }
-
-const OF_FINGERPRINTS: &str = "--input-format=fingerprints";
 
 const VERBS: [Verb; 15] = [
     verb(
-        &[
-            "ingest",
-            "d.simdb",
-            "more.tsv",
-            "--batch=50",
-            OF_FINGERPRINTS,
-        ],
-        &[],
+        "ingest d.simdb more.tsv --batch=50 --input-format=fingerprints",
+        "",
     ),
     verb(
-        &[
-            "ingest",
-            "new.simdb",
-            "more.tsv",
-            "--batch=50",
-            OF_FINGERPRINTS,
-        ],
-        &["new.simdb"],
+        "ingest new.simdb more.tsv --batch=50 --input-format=fingerprints",
+        "new.simdb",
     ),
-    verb(&["create", "new.simdb"], &["new.simdb"]),
-    verb(&["load", "new.simdb", "dump.jsonl"], &["new.simdb"]),
-    verb(&["compact", "d.simdb"], &[]),
-    verb(&["compact", "d.simdb", "--plan=6x21"], &[]),
-    verb(&["backup", "d.simdb", "new.simdb"], &["new.simdb"]),
-    verb(&["salvage", "d.simdb", "new.simdb"], &["new.simdb"]),
+    verb("create new.simdb", "new.simdb"),
+    verb("load new.simdb dump.jsonl", "new.simdb"),
+    verb("compact d.simdb", ""),
+    verb("compact d.simdb --plan=6x21", ""),
+    verb("backup d.simdb new.simdb", "new.simdb"),
+    verb("salvage d.simdb new.simdb", "new.simdb"),
     verb(
-        &[
-            "dedup",
-            "more.tsv",
-            "--output=clean.tsv",
-            "--removed=removed.jsonl",
-            OF_FINGERPRINTS,
-        ],
-        &["clean.tsv", "removed.jsonl", "clean.tsv.dedup"],
+        "dedup more.tsv --output=clean.tsv --removed=removed.jsonl --input-format=fingerprints",
+        "clean.tsv removed.jsonl clean.tsv.dedup",
     ),
-    removing(&["expire", "d.simdb", "--before=@100"]),
-    removing(&["delete", "d.simdb", "--duplicates"]),
+    verb("expire d.simdb --before=@100", ""),
+    verb("delete d.simdb --duplicates", ""),
     verb(
-        &["query", "d.simdb", "--input=more.tsv", OF_FINGERPRINTS],
-        &[],
+        "query d.simdb --input=more.tsv --input-format=fingerprints",
+        "",
     ),
-    verb(&["pairs", "d.simdb"], &[]),
+    verb("pairs d.simdb", ""),
     verb(
-        &["pairs", "d.simdb", "--output=pairs.tsv"],
-        &["pairs.tsv", "pairs.tsv.position"],
+        "pairs d.simdb --output=pairs.tsv",
+        "pairs.tsv pairs.tsv.position",
     ),
-    verb(&["check", "d.simdb"], &[]),
+    verb("check d.simdb", ""),
 ];
 
 /// A file as it is compared: the keys and fingerprints of a database, or the bytes.
@@ -221,7 +185,7 @@ struct Trials {
 }
 
 impl Trials {
-    fn new() -> Result<Self, Box<dyn std::error::Error>> {
+    fn new() -> TestResult<Self> {
         let top = Folder::new()?;
         fs::create_dir(top.path("before"))?;
         let database = top.database("before/d.simdb")?;
@@ -231,11 +195,10 @@ impl Trials {
         drop(database);
         let lines = (0..DOCUMENTS).map(|i| format!("m{i}\t{:016x}\n", bits(i + DOCUMENTS / 2)));
         top.file("before/more.tsv", lines.collect::<String>())?;
-        let dump = simdb()
-            .arg("dump")
-            .arg(top.path("before/d.simdb"))
-            .output()?;
-        top.file("before/dump.jsonl", dump.stdout)?;
+        top.file(
+            "before/dump.jsonl",
+            done!("dump", top.path("before/d.simdb")).out,
+        )?;
         Ok(Self { top })
     }
 
@@ -254,7 +217,7 @@ impl Trials {
     }
 
     /// All that is in the folder. Databases are sound.
-    fn kept(&self) -> Result<BTreeMap<String, Kept>, Box<dyn std::error::Error>> {
+    fn kept(&self) -> TestResult<BTreeMap<String, Kept>> {
         let mut kept = BTreeMap::new();
         for entry in fs::read_dir(self.top.path("w"))? {
             let entry = entry?;
@@ -270,23 +233,19 @@ impl Trials {
         Ok(kept)
     }
 
-    /// Runs a command without a limit. Returns what it leaves.
-    fn unlimited(
-        &self,
-        verb: &Verb,
-        what: &str,
-    ) -> Result<BTreeMap<String, Kept>, Box<dyn std::error::Error>> {
-        let ran = simdb()
-            .args(verb.arguments)
+    fn run(&self, words: &str) -> std::io::Result<Ran> {
+        let mut command = program!(..words.split(' '));
+        command
             .current_dir(self.top.path("w"))
-            .output()?;
-        let ran = Ran::from(ran);
-        assert!(
-            matches!(ran.code, Some(0 | 1)),
-            "{what}, and then again: {:?} {}",
-            ran.code,
-            ran.err
-        );
+            .output()
+            .map(Ran::from)
+    }
+
+    /// Runs a command without a limit. Returns what it leaves.
+    fn unlimited(&self, verb: &Verb, what: &str) -> TestResult<BTreeMap<String, Kept>> {
+        let ran = self.run(verb.words)?;
+        let has_ended = matches!(ran.code, Some(0 | 1));
+        assert!(has_ended, "{what}, and then again: {ran:?}");
         self.kept()
     }
 
@@ -297,14 +256,14 @@ impl Trials {
         limit: u64,
         verb: &Verb,
         wanted: &BTreeMap<String, Kept>,
-    ) -> Result<bool, Box<dyn std::error::Error>> {
+    ) -> TestResult<bool> {
         self.begin()?;
         let before = self.kept()?;
-        let mut command = scarce.limited(limit, &self.top.path("w"), verb.arguments);
+        let mut command = scarce.limited(limit, &self.top.path("w"), verb.words);
         let ran = Ran::from(within(LIMIT, move || command.output())?);
         let what = format!(
-            "{:?} with {scarce:?} {limit}: {:?} {}",
-            verb.arguments, ran.code, ran.err
+            "{} with {scarce:?} {limit}: {:?} {}",
+            verb.words, ran.code, ran.err
         );
         let kept = self.kept()?;
         if ran.err.contains("while loading shared libraries") {
@@ -327,17 +286,17 @@ impl Trials {
         for line in ran.err.lines() {
             assert!(!line.starts_with("simdb: cannot read or write"), "{what}");
         }
-        let reads_database = matches!(verb.arguments[0], "backup" | "salvage");
+        let reads_database = verb.words.starts_with("backup") || verb.words.starts_with("salvage");
         if reads_database && scarce != Scarce::Descriptors {
             assert!(!ran.err.contains("d.simdb: cannot"), "{what}");
         }
         for (name, content) in &kept {
-            let is_known = before.contains_key(name) || verb.makes.contains(&&name[..]);
+            let is_known = before.contains_key(name) || verb.makes.split(' ').any(|it| it == name);
             assert!(is_known, "{what}: {name} is left");
             // Inputs stay. Of a database, there is all that was there before.
             if let Some(was) = before.get(name) {
                 assert!(
-                    verb.removes || has_all(content, was),
+                    verb.removes() || has_all(content, was),
                     "{what}: {name} was changed"
                 );
             }
@@ -345,7 +304,7 @@ impl Trials {
         if let Some(told) = number_before(&ran.err, " documents had been stored before this") {
             let stored: usize = [("new.simdb", 0), ("d.simdb", DOCUMENTS as usize)]
                 .iter()
-                .filter(|(name, _)| verb.arguments.contains(name))
+                .filter(|(name, _)| verb.words.split(' ').any(|it| it == *name))
                 .map(|(name, before)| kept.get(*name).map_or(0, Kept::len) - before)
                 .sum();
             assert_eq!(stored, told, "{what}");
@@ -358,18 +317,14 @@ impl Trials {
     }
 
     /// Tries a limit of all values with each command. Returns how many runs have met it.
-    fn try_all(&self, scarce: Scarce) -> Result<u64, Box<dyn std::error::Error>> {
+    fn try_all(&self, scarce: Scarce) -> TestResult<u64> {
         let mut met = 0;
         for verb in &VERBS {
             self.begin()?;
             let wanted = self.unlimited(verb, "without a limit")?;
             let mut limits = scarce.limits();
-            while self.meets(
-                scarce,
-                limits.next().ok_or("no limit is enough")?,
-                verb,
-                &wanted,
-            )? {
+            let mut limit = || limits.next().ok_or("no limit is enough");
+            while self.meets(scarce, limit()?, verb, &wanted)? {
                 met += 1;
             }
         }
@@ -388,7 +343,7 @@ impl Kept {
 }
 
 /// What a sound database holds.
-fn documents(path: &Path) -> Result<Kept, Box<dyn std::error::Error>> {
+fn documents(path: &Path) -> TestResult<Kept> {
     let database = Database::open(path, &OpenOptions::new())?;
     assert_sound(&database)?;
     let mut documents = Vec::new();
@@ -459,36 +414,31 @@ fn each_command_meets_a_full_disk() -> TestResult {
 fn an_output_that_cannot_be_written_is_told() -> TestResult {
     let trials = Trials::new()?;
     trials.begin()?;
-    let commands: [&[&str]; 12] = [
-        &["dump", "d.simdb"],
-        &["pairs", "d.simdb"],
-        &["clusters", "d.simdb"],
-        &["query", "d.simdb", "--input=more.tsv", OF_FINGERPRINTS],
-        &["stats", "d.simdb"],
-        &["get", "d.simdb", "d1"],
-        &["report", "d.simdb"],
-        &["check", "d.simdb"],
-        &["plan"],
-        &["--help"],
-        &["query", "-h"],
-        &["--version"],
-    ];
-    for arguments in commands {
+    for words in [
+        "dump d.simdb",
+        "pairs d.simdb",
+        "clusters d.simdb",
+        "query d.simdb --input=more.tsv --input-format=fingerprints",
+        "stats d.simdb",
+        "get d.simdb d1",
+        "report d.simdb",
+        "check d.simdb",
+        "plan",
+        "--help",
+        "query -h",
+        "--version",
+    ] {
         let full = fs::File::options().write(true).open("/dev/full")?;
-        let mut command = simdb();
-        command.args(arguments).current_dir(trials.top.path("w"));
-        let ran = command.stdin(Stdio::null()).stdout(full).output()?;
-        Ran::from(ran).expect(2).says("No space left on device");
+        let mut command = program!(..words.split(' '));
+        command.current_dir(trials.top.path("w"));
+        Ran::from(command.stdout(full).output()?).refused("No space left on device");
     }
     // A dump that was cut is known as such, wherever it was.
     let dump = fs::read(trials.top.path("w/dump.jsonl"))?;
     for part in 0..20 {
-        trials
-            .top
-            .file("w/cut.jsonl", &dump[..dump.len() * part / 20])?;
-        let mut command = simdb();
-        command.args(["load", "cut.simdb", "cut.jsonl"]);
-        Ran::from(command.current_dir(trials.top.path("w")).output()?).expect(2);
+        let cut = &dump[..dump.len() * part / 20];
+        trials.top.file("w/cut.jsonl", cut)?;
+        trials.run("load cut.simdb cut.jsonl")?.expect(2);
         assert!(!trials.top.path("w/cut.simdb").exists());
     }
     Ok(())

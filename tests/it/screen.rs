@@ -12,13 +12,13 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use simdb::{Database, OpenOptions};
 
-use crate::support::{Folder, TestResult, document, insert_all, simdb, spread};
+use crate::support::{Folder, TestResult, document, insert_all, spread};
 
 /// Runs a command on a terminal, of which `redirect` may take away a stream. Returns what the terminal got.
 fn on_terminal(
     command: &mut Command,
     redirect: impl FnOnce(&mut Command),
-) -> Result<(ExitStatus, String), Box<dyn std::error::Error>> {
+) -> TestResult<(ExitStatus, String)> {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
     grantpt(&master)?;
     unlockpt(&master)?;
@@ -51,7 +51,7 @@ fn on_terminal(
 }
 
 /// 3,000 documents, in groups of one fingerprint: one of 1,000, one of 500, others of 2. The rest is near nothing.
-fn folder() -> Result<Folder, Box<dyn std::error::Error>> {
+fn folder() -> TestResult<Folder> {
     let folder = Folder::new()?;
     let line = |i: u64| {
         let group = match i {
@@ -66,25 +66,12 @@ fn folder() -> Result<Folder, Box<dyn std::error::Error>> {
     Ok(folder)
 }
 
-fn ingest(folder: &Folder, more: &[&str]) -> Command {
-    let mut command = simdb();
-    command
-        .args([
-            "ingest",
-            "d.simdb",
-            "in.tsv",
-            "--input-format",
-            "fingerprints",
-        ])
-        .args(more);
-    command.current_dir(folder.path(""));
-    command
-}
+const INGEST: &str = "ingest d.simdb in.tsv --input-format fingerprints";
 
 #[test]
 fn an_ingestion_on_a_terminal_ends_with_a_summary() -> TestResult {
     let folder = folder()?;
-    let (status, seen) = on_terminal(&mut ingest(&folder, &[]), |_| {})?;
+    let (status, seen) = on_terminal(&mut folder.command(INGEST), |_| {})?;
     assert!(status.success(), "{seen}");
     assert!(!seen.contains(" is near "), "{seen}");
     let after = seen
@@ -103,51 +90,42 @@ fn an_ingestion_on_a_terminal_ends_with_a_summary() -> TestResult {
         "{seen}"
     );
     assert!(groups[2..].iter().all(|group| group[0] == "2"), "{seen}");
-    assert!(
-        after.contains(
-            "the largest groups of documents with the same fingerprint, each with its newest key:"
-        ),
-        "{seen}"
-    );
+    let heading =
+        "the largest groups of documents with the same fingerprint, each with its newest key:";
+    assert!(after.contains(heading), "{seen}");
     Ok(())
 }
 
 #[test]
 fn the_lines_of_an_ingestion_go_where_they_are_wanted() -> TestResult {
     let folder = folder()?;
-    let lines = |text: &str| {
-        text.lines()
-            .filter(|line| line.contains(" is near "))
-            .count()
-    };
+    let lines = |text: &str| text.matches(" is near ").count();
     // Onto the terminal, if they are asked for.
-    let (status, seen) = on_terminal(&mut ingest(&folder, &["--print"]), |_| {})?;
+    let (status, seen) = on_terminal(folder.command(INGEST).arg("--print"), |_| {})?;
     assert!(status.success() && lines(&seen) == 1_548, "{seen}");
     assert!(!seen.contains("the largest groups"), "{seen}");
     std::fs::remove_file(folder.path("d.simdb"))?;
     // Into a file, while the terminal gets the progress.
     let out = File::create(folder.path("lines.txt"))?;
-    let (status, seen) = on_terminal(&mut ingest(&folder, &[]), |command| _ = command.stdout(out))?;
+    let (status, seen) = on_terminal(&mut folder.command(INGEST), |command| {
+        _ = command.stdout(out)
+    })?;
     let printed = std::fs::read_to_string(folder.path("lines.txt"))?;
     assert!(
         status.success() && lines(&printed) == 1_548 && lines(&seen) == 0,
         "{seen}"
     );
-    assert!(
-        seen.contains('%') || seen.contains("reading"),
-        "no progress: {seen:?}"
-    );
+    let is_told = seen.contains('%') || seen.contains("reading");
+    assert!(is_told, "no progress: {seen:?}");
     std::fs::remove_file(folder.path("d.simdb"))?;
     // Nowhere but there, if it is to be quiet.
     let out = File::create(folder.path("lines.txt"))?;
-    let (status, seen) = on_terminal(&mut ingest(&folder, &["--quiet"]), |command| {
-        _ = command.stdout(out);
+    let (status, seen) = on_terminal(folder.command(INGEST).arg("--quiet"), |command| {
+        _ = command.stdout(out)
     })?;
     assert!(status.success() && seen.is_empty(), "{seen:?}");
-    assert_eq!(
-        lines(&std::fs::read_to_string(folder.path("lines.txt"))?),
-        1_548
-    );
+    let printed = std::fs::read_to_string(folder.path("lines.txt"))?;
+    assert_eq!(lines(&printed), 1_548);
     Ok(())
 }
 
@@ -158,21 +136,19 @@ fn rejected_records_do_not_fill_the_terminal() -> TestResult {
         "in.tsv",
         "k\t0000000000000001\n".to_owned() + &"k\tnonsense\n".repeat(2_000),
     )?;
-    let (status, seen) = on_terminal(&mut ingest(&folder, &[]), |_| {})?;
+    let (status, seen) = on_terminal(&mut folder.command(INGEST), |_| {})?;
     assert!(status.success(), "{seen}");
     let told = seen
         .lines()
         .filter(|line| line.contains("nonsense"))
         .count();
-    assert!(
-        (1..=10).contains(&told) && seen.contains("2000 rejected"),
-        "{told}: {seen}"
-    );
+    let is_short = (1..=10).contains(&told) && seen.contains("2000 rejected");
+    assert!(is_short, "{told}: {seen}");
     Ok(())
 }
 
 /// What one command prints on a terminal without messages, a line each.
-fn lines_on_terminal(command: &mut Command) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+fn lines_on_terminal(command: &mut Command) -> TestResult<Vec<String>> {
     let (status, seen) = on_terminal(command.arg("--quiet"), |_| {})?;
     assert!(status.success(), "{seen}");
     Ok(seen.lines().map(str::to_owned).collect())
@@ -181,65 +157,49 @@ fn lines_on_terminal(command: &mut Command) -> Result<Vec<String>, Box<dyn std::
 #[test]
 fn clusters_and_queries_have_names_of_columns_on_a_terminal_only() -> TestResult {
     let folder = Folder::new()?;
-    let path = folder.path("d.simdb");
     let documents = [
         document("a", 1).with_payload("one text"),
         document("b", 1).with_payload("another"),
     ];
     insert_all(&folder.database("d.simdb")?, documents)?;
-    let fingerprint = ["--fingerprint", "0000000000000001"];
-    let verified = ["--key", "a", "--verify", "words", "--texts", "payload"];
-    for (verb, more, lines) in [
+    for (command, heading, data) in [
         (
-            "clusters",
-            &[][..],
-            &[
-                "cluster\tkey\tsurvivor\tdistance",
-                "1\ta\ta\t0",
-                "1\tb\ta\t0",
-            ][..],
+            "clusters d.simdb",
+            "cluster\tkey\tsurvivor\tdistance\n",
+            "1\ta\ta\t0\n1\tb\ta\t0\n",
         ),
         (
-            "clusters",
-            &["--summary"],
-            &[
-                "cluster\tsurvivor\tdocuments\tgreatest distance",
-                "1\ta\t2\t0",
-            ],
+            "clusters d.simdb --summary",
+            "cluster\tsurvivor\tdocuments\tgreatest distance\n",
+            "1\ta\t2\t0\n",
         ),
         (
-            "query",
-            &fingerprint,
-            &["distance\tsimilarity\tkey", "0\t-\tb", "0\t-\ta"],
+            "query d.simdb --fingerprint 0000000000000001",
+            "distance\tsimilarity\tkey\n",
+            "0\t-\tb\n0\t-\ta\n",
         ),
-        ("query", &["--key", "b", "--limit", "0"], &["2"]),
+        ("query d.simdb --key b --limit 0", "", "2\n"),
     ] {
-        let mut command = simdb();
-        command.arg(verb).arg(&path).args(more);
-        assert_eq!(lines_on_terminal(&mut command)?, lines, "{verb} {more:?}");
-        let is_headed = lines.len() > 1;
-        let output = command.stdout(Stdio::piped()).output()?;
-        let printed = String::from_utf8(output.stdout)?;
-        let data: Vec<&str> = printed.lines().collect();
-        assert_eq!(data, lines[usize::from(is_headed)..], "{verb} {more:?}");
+        let seen = lines_on_terminal(&mut folder.command(command))?;
+        let lines = format!("{heading}{data}");
+        assert_eq!(seen, lines.lines().collect::<Vec<_>>(), "{command}");
+        assert_eq!(
+            folder.run(&format!("{command} --quiet"))?.out,
+            data,
+            "{command}"
+        );
     }
-    let mut command = simdb();
-    let verified = lines_on_terminal(command.arg("query").arg(&path).args(verified))?;
+    let verified = "query d.simdb --key a --verify words --texts payload";
+    let verified = lines_on_terminal(&mut folder.command(verified))?;
     assert_eq!(verified[0], "distance\tsimilarity\twords\tkey");
     assert_eq!(verified[1], "0\t-\t1.00\ta");
-    for verb in ["clusters", "query"] {
-        let mut command = simdb();
-        command.arg(verb).arg(&path).arg("--json");
-        if verb == "query" {
-            command.args(["--key", "a"]);
-        }
-        let lines = lines_on_terminal(&mut command)?;
+    for command in ["clusters d.simdb --json", "query d.simdb --json --key a"] {
+        let lines = lines_on_terminal(&mut folder.command(command))?;
         assert!(lines.iter().all(|line| line.starts_with('{')), "{lines:?}");
     }
     // Nothing is found, and a heading of nothing would be odd.
-    let mut command = simdb();
-    command.args(["query", "--fingerprint", "ffffffffffffffff"]);
-    let (_, seen) = on_terminal(command.arg(&path).arg("--quiet"), |_| {})?;
+    let mut command = folder.command("query d.simdb --quiet --fingerprint ffffffffffffffff");
+    let (_, seen) = on_terminal(&mut command, |_| {})?;
     assert_eq!(seen, "");
     Ok(())
 }
@@ -251,37 +211,24 @@ fn pairs_have_names_of_columns_on_a_terminal_only() -> TestResult {
     let path = folder.path("d.simdb");
     let database = folder.database("d.simdb")?;
     insert_all(&database, [document("a", 1), document("b", 1)])?;
-    let pairs = |more: &[&str]| {
-        let mut command = simdb();
-        command.arg("pairs").arg(&path).args(more).arg("--quiet");
-        command
-    };
-    let lines = |more: &[&str]| -> Result<Vec<String>, Box<dyn std::error::Error>> {
-        let (status, seen) = on_terminal(&mut pairs(more), |_| {})?;
+    let lines = |more: &str| -> TestResult<Vec<String>> {
+        let command = format!("pairs d.simdb --quiet {more}");
+        let (status, seen) = on_terminal(&mut folder.command(command.trim()), |_| {})?;
         assert!(status.success(), "{seen}");
-        Ok(seen
-            .lines()
-            .filter(|line| line.contains('\t') || line.contains('{'))
-            .map(str::to_owned)
-            .collect())
+        let lines = seen.lines().filter(|line| line.contains(['\t', '{']));
+        Ok(lines.map(str::to_owned).collect())
     };
     let headed = ["distance\ta\tb\tsimilarity", "0\tb\ta\t-"];
     // A process that has the database open does not see the terminal of the one that asks.
     drop(database);
     let held = Database::open(&path, &OpenOptions::new().serve(true))?;
-    assert_eq!(lines(&[])?, headed);
+    assert_eq!(lines("")?, headed);
     drop(held);
-    assert_eq!(lines(&[])?, headed);
-    assert_eq!(
-        lines(&["--groups"])?[0],
-        "distance\ta\tb\tdocuments_a\tdocuments_b\tsimilarity"
-    );
-    assert_eq!(lines(&["--json"])?.len(), 1);
-    assert_eq!(
-        lines(&["--output", &folder.path("out").to_string_lossy()])?.len(),
-        0
-    );
-    let printed = pairs(&[]).output()?;
-    assert_eq!(String::from_utf8_lossy(&printed.stdout), "0\tb\ta\t-\n");
+    assert_eq!(lines("")?, headed);
+    let heading = "distance\ta\tb\tdocuments_a\tdocuments_b\tsimilarity";
+    assert_eq!(lines("--groups")?[0], heading);
+    assert_eq!(lines("--json")?.len(), 1);
+    assert!(lines("--output out")?.is_empty());
+    assert_eq!(folder.run("pairs d.simdb --quiet")?.out, "0\tb\ta\t-\n");
     Ok(())
 }

@@ -6,20 +6,17 @@
 //! closed in order has no log, so there the tables of the engine alone answer.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use redb::{
     ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
 };
-use simdb::{
-    Database, Document, Expiry, Fingerprint, Near, OpenOptions, Query, Sketch, SketchSize,
-};
+use simdb::{Database, Document, Expiry, Fingerprint, Near, OpenOptions, Sketch, SketchSize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::support::{
-    Folder, TestResult, bundled, external, fingerprints, go_on, insert_all, leave_log, listed, run,
-    spread, tiny,
+    Folder, TestResult, bundled, done, every, external, fingerprints, go_on, insert_all, leave_log,
+    listed, query_of, spread, tiny,
 };
 
 /// What the state record says of a set.
@@ -136,7 +133,7 @@ fn open_envelope<'a>(bytes: &'a [u8], kind: u8, seed: u64, key: &[u8]) -> &'a [u
 }
 
 impl Reader {
-    fn open(path: &Path) -> Result<Self, Box<dyn std::error::Error>> {
+    fn open(path: &Path) -> TestResult<Self> {
         // The file may be a copy of one that is open. Then the engine has to write to it first.
         let engine = redb::Database::open(path)?;
         let txn = engine.begin_read()?;
@@ -747,11 +744,7 @@ fn queries(fingerprints: &[u64]) -> Vec<u64> {
 }
 
 /// Asks both readers the same, and returns how many matches they found. The database must be closed.
-fn agree(
-    path: &Path,
-    queries: &[u64],
-    scopes: &[Option<&str>],
-) -> Result<usize, Box<dyn std::error::Error>> {
+fn agree(path: &Path, queries: &[u64], scopes: &[Option<&str>]) -> TestResult<usize> {
     let reader = Reader::open(path)?;
     assert!(reader.check_extents()? > 1);
     let mut answers = Vec::new();
@@ -769,9 +762,7 @@ fn agree(
             let near = scope
                 .iter()
                 .fold(Near::within(3), |near, scope| near.scopes([*scope]));
-            let asked = Query::new(Fingerprint::from_bits(query))
-                .near(near)
-                .limit(usize::MAX);
+            let asked = query_of(query).near(near).limit(usize::MAX);
             let sketch = |document: &Document| {
                 format!("{:?}, {} repeats", document.sketch(), document.repeats())
             };
@@ -821,7 +812,7 @@ fn some_fingerprints() -> std::io::Result<Vec<u64>> {
 }
 
 /// Inserts, replaces, deletes and expires documents, so that there are levels, a log and marks.
-fn fill(path: &Path, plan: &str, stored: &[u64]) -> Result<Database, Box<dyn std::error::Error>> {
+fn fill(path: &Path, plan: &str, stored: &[u64]) -> TestResult<Database> {
     let options = external().plan(plan).recent_documents(40).tiny_blocks();
     let database = Database::create(path, &options.sketch_size(SketchSize::Bytes32))?;
     for part in 0..20 {
@@ -836,7 +827,7 @@ fn fill(path: &Path, plan: &str, stored: &[u64]) -> Result<Database, Box<dyn std
         }
         txn.commit()?;
         let expiry = Expiry::new().before(part as i64 * 15);
-        database.expire(&expiry, |_| ControlFlow::Continue(()))?;
+        database.expire(&expiry, every)?;
     }
     let statistics = database.snapshot()?.stats()?;
     // How many levels there are depends on how far the merges are.
@@ -1013,17 +1004,13 @@ fn it_reads_how_far_each_source_was_read() -> TestResult {
         folder.file("2.tsv", "x\t00000000000000ff\nbad\n")?,
     );
     let path = folder.path("d.simdb");
-    run!(
+    done!(
         "ingest",
         &path,
         &first,
         &second,
-        "--input-format",
-        "fingerprints",
-        "--batch",
-        "70"
-    )
-    .expect(0);
+        "--input-format fingerprints --batch 70"
+    );
     let name = |path: &Path| path.to_string_lossy().into_owned();
     let expected = [
         (

@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 
 use simdb::{
     Change, Client, ClientOptions, CreateOptions, Database, Document, Error, ErrorKind, Expiry,
-    Fingerprint, Near, OnMatch, OpenOptions, Policy, Query, Sketch, SketchSize,
+    Fingerprint, Near, OnMatch, OpenOptions, Policy, Sketch, SketchSize,
 };
 
 use crate::support::random::{Random, amount, seed_or};
 use crate::support::{
-    Folder, LIMIT, Ran, TestResult, assert_sound, document, external, insert_all, run,
-    run_with_input, simdb, spread, wait_until, within,
+    Folder, LIMIT, Ran, TestResult, assert_error, assert_sound, document, done, external, go_on,
+    insert_all, query_of, run, run_with_input, simdb, spread, wait_until, within,
 };
 
 /// So long clients wait in vain in a test that is about waiting in vain.
@@ -39,15 +39,11 @@ struct Owner {
 
 impl Owner {
     /// Starts one, and waits until it serves.
-    fn start(database: &Path, options: &[&str]) -> Result<Self, Box<dyn std::error::Error>> {
+    fn start(database: &Path, options: &[&str]) -> TestResult<Self> {
         Self::start_by(simdb(), database, options)
     }
 
-    fn start_by(
-        mut command: Command,
-        database: &Path,
-        options: &[&str],
-    ) -> Result<Self, Box<dyn std::error::Error>> {
+    fn start_by(mut command: Command, database: &Path, options: &[&str]) -> TestResult<Self> {
         command.arg("serve").arg(database).args(options);
         command.args(["--scheme", "external"]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -62,7 +58,7 @@ impl Owner {
     }
 
     /// Ends it in order, and returns whether it ended well.
-    fn end(mut self) -> Result<bool, Box<dyn std::error::Error>> {
+    fn end(mut self) -> TestResult<bool> {
         self.signal(libc::SIGTERM)?;
         Ok(self.child.wait()?.success())
     }
@@ -125,6 +121,25 @@ fn far(number: u64) -> u64 {
     spread(number + 1)
 }
 
+fn new(number: u64) -> Document {
+    document(key(number), far(number))
+}
+
+/// A database that this process serves, and a client of it.
+fn served(folder: &Folder) -> simdb::Result<(Database, Client)> {
+    let database = Database::create(folder.path("d.simdb"), &external().serve(true))?;
+    let client = Client::connect(database.path(), &patient())?;
+    Ok((database, client))
+}
+
+/// Options of a client that stops when it is told to.
+fn stopping() -> (ClientOptions, Arc<AtomicBool>) {
+    let stops = Arc::new(AtomicBool::new(false));
+    let asked = stops.clone();
+    let options = patient().stop_when(move || asked.load(Ordering::Relaxed));
+    (options, stops)
+}
+
 #[test]
 fn a_client_gives_the_answers_of_the_database() -> TestResult {
     let folder = Folder::new()?;
@@ -171,7 +186,7 @@ fn a_client_gives_the_answers_of_the_database() -> TestResult {
             "step {step}"
         );
 
-        let query = Query::new(Fingerprint::from_bits(bits)).near(near).limit(2);
+        let query = query_of(bits).near(near).limit(2);
         let query = query.with_sketch(sketch);
         assert_eq!(client.query(&query)?, alone.snapshot()?.query(&query)?);
         let nearest = query.nearest(step as usize % 9);
@@ -190,7 +205,7 @@ fn a_client_gives_the_answers_of_the_database() -> TestResult {
     assert_eq!(client.expire(&Expiry::new())?, 0);
     client.flush()?;
     client.close()?;
-    assert!(matches!(client.get("x"), Err(Error::Closed)));
+    assert_error!(client.get("x") => Error::Closed);
     assert_sound(&served)?;
     Ok(())
 }
@@ -198,8 +213,7 @@ fn a_client_gives_the_answers_of_the_database() -> TestResult {
 #[test]
 fn errors_of_the_owner_have_their_kind_and_concern_one_document() -> TestResult {
     let folder = Folder::new()?;
-    let database = Database::create(folder.path("d.simdb"), &external().serve(true))?;
-    let client = Client::connect(database.path(), &patient())?;
+    let (database, client) = served(&folder)?;
     let long = document("k", 1).with_scope("x".repeat(300));
     let tickets = [
         client.submit(&document("a", 1), &Policy::link())?,
@@ -217,9 +231,8 @@ fn errors_of_the_owner_have_their_kind_and_concern_one_document() -> TestResult 
             .all(|answer| *answer == Err(ErrorKind::Input))
     );
     let verified = Policy::skip().verify(|_, _| Ok(true));
-    let refused = client.submit(&document("d", 4), &verified);
-    assert!(matches!(refused, Err(Error::NotSendable)));
-    assert!(matches!(client.get(""), Err(Error::KeyLength { .. })));
+    assert_error!(client.submit(&document("d", 4), &verified) => Error::NotSendable);
+    assert_error!(client.get("") => Error::KeyLength { .. });
     assert_eq!(database.snapshot()?.stats()?.documents, 2);
     Ok(())
 }
@@ -229,8 +242,7 @@ fn errors_of_the_owner_have_their_kind_and_concern_one_document() -> TestResult 
 #[test]
 fn what_is_too_long_to_be_sent_fails_alone() -> TestResult {
     let folder = Folder::new()?;
-    let database = Database::create(folder.path("d.simdb"), &external().serve(true))?;
-    let client = Client::connect(database.path(), &patient())?;
+    let (_database, client) = served(&folder)?;
     let before = client.submit(&document("a", 1), &Policy::link())?;
     let long = [
         document("long payload", 1).with_payload(vec![7; 2 << 20]),
@@ -251,18 +263,13 @@ fn what_is_too_long_to_be_sent_fails_alone() -> TestResult {
         let near = Near::new().scopes(&scopes);
         let refused = [
             client.expire(&Expiry::new().scopes(&scopes)).map(drop),
-            client
-                .query(&Query::new(Fingerprint::from_bits(1)).near(near.clone()))
-                .map(drop),
+            client.query(&query_of(1).near(near.clone())).map(drop),
             client
                 .insert_if_new(&document("b", 1), &Policy::link().near(near))
                 .map(drop),
         ];
         for refused in refused {
-            assert!(
-                matches!(refused, Err(Error::RequestLength { .. })),
-                "{refused:?}"
-            );
+            assert_error!(refused => Error::RequestLength { .. });
         }
     }
     assert!(!before.wait()?.is_duplicate());
@@ -289,7 +296,7 @@ fn an_answer_that_is_too_long_to_be_sent_fails_alone() -> TestResult {
     let link = |most| Policy::link().limit(most);
     let before = client.submit(&document("a", far(1)), &link(10))?;
     let long = client.submit(&document("b", 1), &link(2_000))?;
-    let ask = |most| client.query(&Query::new(Fingerprint::from_bits(1)).limit(most));
+    let ask = |most| client.query(&query_of(1).limit(most));
     for refused in [long.wait().map(drop), ask(2_000).map(drop)] {
         let refused = refused.expect_err("the answer is too long");
         assert_eq!(refused.kind(), ErrorKind::Input);
@@ -339,7 +346,7 @@ fn of_two_near_twins_in_eight_processes_exactly_one_is_new() -> TestResult {
 fn stored_by(client: &Client, numbers: std::ops::Range<u64>) -> simdb::Result<Vec<u64>> {
     let mut stored = Vec::new();
     for number in numbers {
-        let verdict = client.insert_if_new(&document(key(number), far(number)), &Policy::skip())?;
+        let verdict = client.insert_if_new(&new(number), &Policy::skip())?;
         assert!(!verdict.is_duplicate(), "document {number}: {verdict:?}");
         stored.push(number);
     }
@@ -356,7 +363,7 @@ fn an_owner_that_is_killed_again_and_again_loses_nothing_that_was_answered() -> 
     let kills = amount("SIMDB_OWNER_KILLS", 6, 200);
     let ends = AtomicBool::new(false);
     let mut random = Random::new(seed_or(7));
-    let answered = thread::scope(|scope| -> Result<Vec<u64>, Box<dyn std::error::Error>> {
+    let answered = thread::scope(|scope| -> TestResult<Vec<u64>> {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|process| {
                 let (path, ends) = (&path, &ends);
@@ -368,8 +375,7 @@ fn an_owner_that_is_killed_again_and_again_loses_nothing_that_was_answered() -> 
                         answered.extend(stored_by(&client, next..next + 1)?);
                         // Some wait for one, some for many.
                         let many = 20 * (process % 2);
-                        let documents = (next + 1..next + 1 + many)
-                            .map(|number| document(key(number), far(number)));
+                        let documents = (next + 1..next + 1 + many).map(|number| new(number));
                         let documents: Vec<Document> = documents.collect();
                         let verdicts = client.insert_each_if_new(&documents, &Policy::skip())?;
                         for (number, verdict) in (next + 1..).zip(verdicts) {
@@ -430,7 +436,7 @@ fn clients_start_an_owner_that_ends_when_nobody_is_connected() -> TestResult {
             let (path, options) = (&path, &options);
             scope.spawn(move || -> simdb::Result<Client> {
                 let client = Client::connect(path, options)?;
-                client.insert_if_new(&document(key(number), far(number)), &Policy::skip())?;
+                client.insert_if_new(&new(number), &Policy::skip())?;
                 Ok(client)
             })
         });
@@ -615,9 +621,8 @@ fn an_owner_that_is_stopped_is_told_apart_from_one_that_works_for_long() -> Test
 #[test]
 fn clients_that_say_nonsense_or_go_away_harm_nobody() -> TestResult {
     let folder = Folder::new()?;
-    let database = Database::create(folder.path("d.simdb"), &external().serve(true))?;
+    let (database, client) = served(&folder)?;
     let path = database.path();
-    let client = Client::connect(path, &patient())?;
     let fingerprint = "00000000000000ff";
     let refused = [
         ("GET / HTTP/1.1\r\n\r\n".to_owned(), "-ERR Protocol error"),
@@ -661,11 +666,10 @@ fn clients_that_say_nonsense_or_go_away_harm_nobody() -> TestResult {
 #[test]
 fn answers_that_are_not_read_yet_do_not_stop_a_client_that_sends() -> TestResult {
     let folder = Folder::new()?;
-    let database = Database::create(folder.path("d.simdb"), &external().serve(true))?;
-    let client = Client::connect(database.path(), &patient())?;
+    let (_database, client) = served(&folder)?;
     // 100,000 answers are much more than a socket holds.
     let documents: Vec<Document> = (0..2_000)
-        .map(|number| document(key(number), far(number)).with_payload(vec![7; 2_000]))
+        .map(|number| new(number).with_payload(vec![7; 2_000]))
         .collect();
     let stored = within(LIMIT, {
         let (client, documents) = (client.clone(), documents.clone());
@@ -690,8 +694,7 @@ fn a_verdict_comes_whole_and_in_its_place_whatever_the_client_does_meanwhile() -
     const BYTES: usize = 10_000;
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let database = Database::create(&path, &external().serve(true))?;
-    let client = Client::connect(&path, &patient())?;
+    let (database, client) = served(&folder)?;
     let large: Vec<Document> = (0..200)
         .map(|number| document(key(number), 7).with_payload(vec![b'p'; BYTES]))
         .collect();
@@ -863,11 +866,11 @@ fn clients_leave_files_for_the_database_and_for_commands() -> TestResult {
     let (mut clients, refusal) = connect_until_refused(&path)?;
     assert!(clients.len() >= 30, "{} clients: {refusal}", clients.len());
     assert!(refusal.contains("has 40 clients already"), "{refusal}");
-    run!("stats", &path).expect(2).says("clients already");
+    run!("stats", &path).refused("clients already");
     clients.truncate(30);
     wait_until("a place", || is_let_in(&path));
-    run!("stats", &path).expect(0);
-    run!("compact", &path).expect(0);
+    done!("stats", &path);
+    done!("compact", &path);
     drop(clients);
     assert!(owner.end()?);
     Ok(())
@@ -899,11 +902,7 @@ fn raise_limit_of_files() -> TestResult {
 fn who_waits_for_an_owner_stops_when_it_is_asked_to() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let stops = Arc::new(AtomicBool::new(false));
-    let options = patient().stop_when({
-        let stops = stops.clone();
-        move || stops.load(Ordering::Relaxed)
-    });
+    let (options, stops) = stopping();
     let is_stopped = |outcome: Option<Error>| matches!(outcome, Some(Error::Interrupted));
     let begun = Instant::now();
     thread::scope(|scope| {
@@ -921,7 +920,7 @@ fn who_waits_for_an_owner_stops_when_it_is_asked_to() -> TestResult {
     owner.signal(libc::SIGSTOP)?;
     let submitted = client.submit(&document("a", 1), &Policy::skip())?;
     stops.store(true, Ordering::Relaxed);
-    let query = Query::new(Fingerprint::from_bits(1));
+    let query = query_of(1);
     assert!(is_stopped(client.get("a").err()));
     assert!(is_stopped(client.query(&query).err()));
     assert!(is_stopped(client.delete("b").err()));
@@ -947,9 +946,8 @@ fn one_owner_at_a_time_and_the_other_is_told_so() -> TestResult {
     let path = folder.path("d.simdb");
     let owner = Owner::start(&path, &[])?;
     let number = owner.child.id().to_string();
-    run!("serve", &path).expect(2).says("in use").says(&number);
-    let other = Database::open(&path, &OpenOptions::new().serve(true));
-    assert!(matches!(other, Err(Error::Busy { .. })));
+    run!("serve", &path).refused("in use").says(&number);
+    assert_error!(Database::open(&path, &OpenOptions::new().serve(true)) => Error::Busy { .. });
     assert!(serves(&path));
     assert!(owner.end()?);
     assert!(!socket_of(&path).exists());
@@ -965,7 +963,7 @@ fn another_file_under_the_name_is_not_taken_for_the_database() -> TestResult {
     let client = Client::connect(&path, &impatient)?;
     // A compaction puts another file in the place too, and the client goes on.
     client.insert_if_new(&document("a", 1), &Policy::skip())?;
-    database.compact(|_, _| std::ops::ControlFlow::Continue(()))?;
+    database.compact(go_on)?;
     client.insert_if_new(&document("b", far(2)), &Policy::skip())?;
     Client::connect(&path, &impatient)?;
 
@@ -1041,7 +1039,7 @@ fn a_commit_that_fails_is_an_error_and_the_owner_goes_on_when_it_can() -> TestRe
     let mut random = Random::new(seed_or(3));
     for number in 0..2_000u64 {
         let payload: Vec<u8> = (0..20_000).map(|_| random.below(256) as u8).collect();
-        let document = document(key(number), far(number)).with_payload(payload);
+        let document = new(number).with_payload(payload);
         match client.insert_if_new(&document, &Policy::link()) {
             Ok(_) => answered.push(number),
             Err(error) => {
@@ -1218,10 +1216,7 @@ fn an_answer_that_the_end_of_the_owner_cuts_short_is_not_sent() -> TestResult {
     let (mut cut, mut whole) = (0, 0);
     for most in 0..100 {
         let database = folder.tiny_database(&format!("{most}.simdb"))?;
-        insert_all(
-            &database,
-            (0..DOCUMENTS).map(|number| document(key(number), far(number))),
-        )?;
+        insert_all(&database, (0..DOCUMENTS).map(|number| new(number)))?;
         let expire = request(&["SIM.EXPIRE", "BEFORE", "10"]);
         let expired = is_ended_at(&database, &expire, most)?;
         let left = database.snapshot()?.stats()?.documents;
@@ -1245,15 +1240,11 @@ fn a_close_that_is_interrupted_leaves_each_answer_to_its_ticket() -> TestResult 
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let owner = Owner::start(&path, &[])?;
-    let stops = Arc::new(AtomicBool::new(false));
-    let options = patient().stop_when({
-        let stops = stops.clone();
-        move || stops.load(Ordering::Relaxed)
-    });
+    let (options, stops) = stopping();
     let client = Client::connect(&path, &options)?;
     let count = 2_000;
     for number in 0..count {
-        _ = client.submit(&document(key(number), far(number)), &Policy::skip())?;
+        _ = client.submit(&new(number), &Policy::skip())?;
     }
     client.flush()?;
     owner.signal(libc::SIGSTOP)?;
@@ -1264,7 +1255,7 @@ fn a_close_that_is_interrupted_leaves_each_answer_to_its_ticket() -> TestResult 
         tickets.push(client.submit(&copy, &Policy::skip())?);
     }
     stops.store(true, Ordering::Relaxed);
-    assert!(matches!(client.close(), Err(Error::Interrupted)));
+    assert_error!(client.close() => Error::Interrupted);
     stops.store(false, Ordering::Relaxed);
     owner.signal(libc::SIGCONT)?;
     for (number, ticket) in (0..).zip(tickets) {
@@ -1272,7 +1263,7 @@ fn a_close_that_is_interrupted_leaves_each_answer_to_its_ticket() -> TestResult 
         let found = verdict.matches().iter().next().expect("it is a copy");
         assert_eq!(found.document.key(), key(number).as_bytes());
     }
-    assert!(matches!(client.get("a"), Err(Error::Closed)));
+    assert_error!(client.get("a") => Error::Closed);
     assert!(owner.end()?);
     Ok(())
 }
@@ -1394,8 +1385,10 @@ fn the_function_that_says_whether_to_stop_cannot_wait_for_its_own_client() -> Te
         };
         thread::sleep(SHORT + SHORT / 3);
         *calling.lock().expect("it is whole") = Some(client);
-        let waited = within(LIMIT, move || waiting.join().expect("it does not panic"));
-        assert!(matches!(waited, Err(Error::NotServed { .. })), "{waited:?}");
+        assert_error!(
+            within(LIMIT, move || waiting.join().expect("it does not panic"))
+            => Error::NotServed { .. }
+        );
         owner.signal(libc::SIGCONT)?;
         if would_wait_for_itself() {
             break;
@@ -1513,42 +1506,32 @@ fn without_time(ran: &Ran) -> &str {
 #[test]
 fn ingest_of_a_database_that_is_served_goes_through_its_socket() -> TestResult {
     let folder = Folder::new()?;
-    folder.file(
-        "a.tsv",
-        "first\t0000000000000001\nsecond\t0000000000000003\n",
-    )?;
+    let first = "first\t0000000000000001\nsecond\t0000000000000003\n";
+    folder.file("a.tsv", first)?;
     let input = "third\t0000000000000007\nbad line\n";
-    let ingested = |arguments: &[&str], input: &str| {
-        let mut command = simdb();
-        command.args(["ingest", "--input-format", "fingerprints"]);
-        command.args(arguments).current_dir(folder.path("."));
+    let ingested = |more: &str, input: &str| {
+        let mut command = folder.command(&format!("ingest --input-format fingerprints {more}"));
         run_with_input(&mut command, input.as_bytes())
     };
     // What is printed of a database in use is what is printed of one that is not.
-    let alone = ingested(&["alone.simdb", "a.tsv"], "")?.expect(0);
+    let alone = ingested("alone.simdb a.tsv", "")?.expect(0);
     let path = folder.path("d.simdb");
     let owner = Owner::start(&path, &[])?;
-    let served = ingested(&["d.simdb", "a.tsv"], "")?.expect(0);
+    let served = ingested("d.simdb a.tsv", "")?.expect(0);
     assert_eq!(without_time(&served), without_time(&alone));
-    let rest = ["--rejected", "rejected.txt", "-"];
-    let served = ingested(&[&["d.simdb"][..], &rest].concat(), input)?.expect(0);
+    let served = ingested("d.simdb --rejected rejected.txt -", input)?.expect(0);
     let rejected = fs::read(folder.path("rejected.txt"))?;
     fs::remove_file(folder.path("rejected.txt"))?;
-    let alone = ingested(&[&["alone.simdb"][..], &rest].concat(), input)?.expect(0);
+    let alone = ingested("alone.simdb --rejected rejected.txt -", input)?.expect(0);
     assert_eq!(without_time(&served), without_time(&alone));
     assert_eq!(rejected, fs::read(folder.path("rejected.txt"))?);
     assert!(!rejected.is_empty());
     // The other process would write to its own.
-    let own = [&["d.simdb"][..], &["--rejected", "/dev/stderr", "-"]].concat();
-    ingested(&own, input)?
-        .expect(2)
-        .says("only this process has it");
+    ingested("d.simdb --rejected /dev/stderr -", input)?.refused("only this process has it");
     // It was read to its end, and is known again.
-    ingested(&["d.simdb", "a.tsv"], "")?.expect(0).says("again");
+    ingested("d.simdb a.tsv", "")?.expect(0).says("again");
     // Other choices than those of the database are refused, as they are of one that is closed.
-    ingested(&["d.simdb", "--sketch", "16", "a.tsv"], "")?
-        .expect(2)
-        .says("sketch");
+    ingested("d.simdb --sketch 16 a.tsv", "")?.refused("sketch");
     let client = Client::connect(&path, &patient())?;
     assert!(client.get("third")?.is_some());
     assert!(owner.end()?);
@@ -1561,24 +1544,16 @@ fn a_database_whose_socket_is_taken_is_not_created() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("new.simdb");
     let taken = folder.file("new.simdb.sock", "precious")?;
-    run!("serve", &path).expect(2).says("new.simdb.sock");
-    let refused = Database::create(&path, &external().serve(true));
-    assert!(
-        matches!(refused, Err(Error::AlreadyExists { .. })),
-        "{refused:?}"
+    run!("serve", &path).refused("new.simdb.sock");
+    assert_error!(
+        Database::create(&path, &external().serve(true)) => Error::AlreadyExists { .. }
     );
     let build = || Database::build(&path, &external().serve(true), [], 0);
-    let refused = build();
-    assert!(
-        matches!(refused, Err(Error::AlreadyExists { .. })),
-        "{refused:?}"
-    );
+    assert_error!(build() => Error::AlreadyExists { .. });
     assert!(!path.exists());
     fs::remove_file(&taken)?;
     let _listener = UnixListener::bind(&taken)?;
-    run!("serve", &path)
-        .expect(2)
-        .says("somebody listens there already");
+    run!("serve", &path).refused("somebody listens there already");
     assert!(build().is_err());
     assert!(!path.exists());
     Ok(())
@@ -1592,7 +1567,7 @@ fn a_database_whose_file_was_removed_is_saved_by_its_socket() -> TestResult {
     let owner = Owner::start(&path, &["--warm"])?;
     let client = Client::connect(&path, &patient())?;
     for number in 0..10 {
-        client.insert_if_new(&document(key(number), far(number)), &Policy::skip())?;
+        client.insert_if_new(&new(number), &Policy::skip())?;
     }
     let socket = socket_of(&path);
     fs::remove_file(&path)?;
@@ -1603,11 +1578,11 @@ fn a_database_whose_file_was_removed_is_saved_by_its_socket() -> TestResult {
         run!("create", &path),
         run!("backup", &path, folder.path("lost.simdb")),
     ] {
-        ran.expect(2).says("still has it open: `simdb backup");
+        ran.refused("still has it open: `simdb backup");
     }
     assert!(!path.exists());
     let saved = folder.path("saved.simdb");
-    run!("backup", &path, &saved, "--socket", &socket).expect(0);
+    done!("backup", &path, &saved, "--socket", &socket);
     let saved = Database::open(&saved, &OpenOptions::new())?;
     assert_eq!(saved.snapshot()?.stats()?.documents, 10);
     // What it holds has no place any more.

@@ -1,12 +1,13 @@
 //! The second look: sketches beside fingerprints, and what they decide.
 
 use simdb::{
-    CreateOptions, Database, Document, Error, Fingerprint, Fingerprinter, Near, Order, Policy,
-    Query, Scheme, Sketch, SketchSize,
+    CreateOptions, Database, Document, Error, Fingerprinter, Near, Order, Policy, Query, Scheme,
+    Sketch, SketchSize,
 };
 
 use crate::support::{
-    Folder, TestResult, assert_sound, bundled, document, external, insert_all, run,
+    Folder, TestResult, assert_error, assert_has, assert_sound, bundled, document, done, external,
+    figures, insert_all, query_of, run,
 };
 
 /// A document whose sketch differs in `differing` of 128 samples from that with 0.
@@ -17,7 +18,7 @@ fn like(key: &str, bits: u64, differing: usize) -> simdb::Result<Document> {
 }
 
 /// Four documents: near and alike, near and unlike, farther and the same, near without a sketch.
-fn four(folder: &Folder) -> Result<Database, Box<dyn std::error::Error>> {
+fn four(folder: &Folder) -> TestResult<Database> {
     let options = external().sketch_size(SketchSize::Bytes16);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let unsketched = document("unsketched", 0b1);
@@ -92,7 +93,7 @@ fn a_similarity_cannot_be_asked_for_without_sketches() -> TestResult {
     let folder = Folder::new()?;
     let database = four(&folder)?;
     let snapshot = database.snapshot()?;
-    let bare = Query::new(Fingerprint::from_bits(0));
+    let bare = query_of(0);
     assert_eq!(snapshot.query(&bare)?.total(), 4);
     let refused = |query: Query| snapshot.query(&query).err();
     assert!(matches!(
@@ -121,19 +122,9 @@ fn a_similarity_cannot_be_asked_for_without_sketches() -> TestResult {
     // A document that cannot be judged fails alone, and nothing is changed.
     let mut txn = database.begin_write()?;
     let policy = Policy::skip().near(Near::new().min_similarity(0.7));
-    assert!(matches!(
-        txn.insert_if_new(&document("bare", 0), &policy),
-        Err(Error::NoSketch)
-    ));
+    assert_error!(txn.insert_if_new(&document("bare", 0), &policy) => Error::NoSketch);
     let large = document("large", 0).with_sketch(Sketch::new(&[0; 32], 1)?);
-    assert!(matches!(
-        txn.insert(&large),
-        Err(Error::SketchSizes {
-            stored: 16,
-            given: 32,
-            ..
-        })
-    ));
+    assert_error!(txn.insert(&large) => Error::SketchSizes { stored: 16, given: 32, .. });
     assert!(
         !txn.insert_if_new(&Document::new("too short", None), &policy)?
             .is_duplicate()
@@ -286,97 +277,46 @@ fn the_program_shows_similarity_and_takes_a_least_one() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.path("pg.simdb");
     let input = bundled("pg-docs-html/docs.jsonl.gz");
-    run!(
+    done!(
         "ingest",
         &database,
         &input,
-        "--sketch",
-        "32",
-        "--min-similarity",
-        "0.6"
-    )
-    .expect(0);
-    let stats = run!("stats", &database, "--json").expect(0).object()?;
-    assert_eq!(
-        (&stats["sketch_bytes"], &stats["min_similarity"]),
-        (&32.into(), &0.6.into())
+        "--sketch 32 --min-similarity 0.6"
     );
-    let ask = |arguments: &[&str]| -> Result<serde_json::Value, Box<dyn std::error::Error>> {
-        let mut command = crate::support::simdb();
-        command
-            .args(["query", "--key", "pg17-view-pg-locks", "--json"])
-            .arg(&database)
-            .args(arguments);
-        crate::support::run_with_input(&mut command, b"")?.object()
+    let stats = done!("stats", &database, "--json").object()?;
+    assert_has!(stats, {"sketch_bytes": 32, "min_similarity": 0.6});
+    let ask = |more: &str| -> TestResult<serde_json::Value> {
+        let more = more.split_whitespace();
+        run!("query --key pg17-view-pg-locks --json", &database, ..more).object()
     };
-    let answer = ask(&[])?;
+    let answer = ask("")?;
     let pages: Vec<_> = answer["matches"].as_array().into_iter().flatten().collect();
-    assert_eq!(
-        (
-            pages.len(),
-            &pages[0]["similarity"],
-            &pages[0]["containment"]
-        ),
-        (3, &1.0.into(), &1.0.into())
-    );
+    assert_eq!(pages.len(), 3);
+    let values = ["similarity", "containment"].map(|it| &pages[0][it]);
+    assert_eq!(values, [1.0, 1.0]);
+    let similarity = pages[1]["similarity"].as_f64();
     assert!(
-        pages[1]["similarity"]
-            .as_f64()
-            .is_some_and(|it| (0.7..0.95).contains(&it)),
-        "{}",
-        pages[1]
+        similarity.is_some_and(|it| (0.7..0.95).contains(&it)),
+        "{answer}"
     );
     assert!(
         pages[1].get("sketch").is_none(),
         "a list of matches does not need sketches"
     );
-    assert_eq!(ask(&["--min-similarity", "0.99"])?["total"], 1);
-    let sorted = ask(&[
-        "--order",
-        "similarity",
-        "--max-distance",
-        "20",
-        "--min-similarity",
-        "0",
-    ])?;
-    let similarities = sorted["matches"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|it| it["similarity"].as_f64());
-    assert!(
-        similarities.collect::<Vec<_>>().is_sorted_by(|a, b| a >= b),
-        "{sorted}"
-    );
-    let document = run!("get", &database, "pg17-view-pg-locks", "--json")
-        .expect(0)
-        .object()?;
+    assert_eq!(ask("--min-similarity 0.99")?["total"], 1);
+    let sorted = ask("--order similarity --max-distance 20 --min-similarity 0")?;
+    let matches = sorted["matches"].as_array().into_iter().flatten();
+    let similarities: Vec<_> = matches.map(|it| it["similarity"].as_f64()).collect();
+    assert!(similarities.is_sorted_by(|a, b| a >= b), "{sorted}");
+    let document = done!("get", &database, "pg17-view-pg-locks --json").object()?;
     assert_eq!(document["sketch"].as_str().map(str::len), Some(64));
-    assert!(
-        document["shingles"]
-            .as_u64()
-            .is_some_and(|shingles| shingles > 100)
-    );
-    run!(
-        "query",
-        &database,
-        "--key",
-        "pg17-view-pg-locks",
-        "--min-similarity",
-        "1.5"
-    )
-    .expect(2)
-    .says("0 to 1");
-    run!(
-        "query",
-        &database,
-        "--fingerprint",
-        "0000000000000000",
-        "--min-similarity",
-        "0.5"
-    )
-    .expect(2)
-    .says("no sketch is given");
+    assert!(figures(&document, ["shingles"])[0] > 100);
+    folder
+        .run("query pg.simdb --key pg17-view-pg-locks --min-similarity 1.5")?
+        .refused("0 to 1");
+    folder
+        .run("query pg.simdb --fingerprint 0000000000000000 --min-similarity 0.5")?
+        .refused("no sketch is given");
     Ok(())
 }
 
@@ -398,25 +338,19 @@ fn features_of_the_caller_are_ingested_and_asked_for() -> TestResult {
     let input = folder.file("in.jsonl", lines.concat())?;
     for scheme in ["simhash", "minwise"] {
         let database = folder.path(scheme);
-        let ran = run!("ingest", &database, &input, "--scheme", scheme).expect(0);
-        assert!(ran.out.starts_with("b is near a (distance "), "{}", ran.out);
-        assert!(
-            ran.out.contains("3 documents: 1 near-duplicate,") && ran.out.contains("1 too short"),
-            "{}",
-            ran.out
-        );
-        let ran = ran.says("line 4: the weight 0 of a feature cannot be used");
-        assert!(ran.err.contains("line 5: field `features`"), "{}", ran.err);
+        let ran = done!("ingest", &database, &input, "--scheme", scheme)
+            .begins("b is near a (distance ")
+            .prints("3 documents: 1 near-duplicate,")
+            .prints("1 too short");
+        ran.says("line 4: the weight 0 of a feature cannot be used")
+            .says("line 5: field `features`");
         let asked = folder.file(
             "asked.jsonl",
             line("q", &features(",\"show\":2,\"paint\":2,\"in\":0.1")),
         )?;
-        let ran = run!("query", &database, "--input", asked).expect(0);
-        assert!(
-            ran.out.starts_with("q is near ") && ran.out.contains("b (distance"),
-            "{}",
-            ran.out
-        );
+        done!("query", &database, "--input", asked)
+            .begins("q is near ")
+            .prints("b (distance");
     }
     Ok(())
 }
@@ -438,17 +372,9 @@ fn ready_sketches_are_ingested_and_wrong_ones_rejected() -> TestResult {
     ];
     let input = folder.file("in.jsonl", lines.concat())?;
     let database = folder.path("d.simdb");
-    run!(
-        "create", &database, "--scheme", "external", "--sketch", "16"
-    )
-    .expect(0);
-    let ran = run!("ingest", &database, &input, "--min-similarity", "0.7").expect(0);
-    assert!(
-        ran.out
-            .starts_with("b is near a (distance 0, similarity 0.75)\n2 documents: 1 near"),
-        "{}",
-        ran.out
-    );
+    done!("create", &database, "--scheme external --sketch 16");
+    let ran = done!("ingest", &database, &input, "--min-similarity 0.7")
+        .begins("b is near a (distance 0, similarity 0.75)\n2 documents: 1 near");
     for problem in [
         "line 3: a similarity is asked for",
         "line 4: sketches of 16",
@@ -458,9 +384,7 @@ fn ready_sketches_are_ingested_and_wrong_ones_rejected() -> TestResult {
         assert!(ran.err.contains(problem), "{problem}: {}", ran.err);
     }
     let plain = folder.path("plain.simdb");
-    run!("create", &plain, "--scheme", "external").expect(0);
-    run!("ingest", &plain, &input, "--min-similarity", "0.7")
-        .expect(2)
-        .says("the database has no sketches");
+    done!("create", &plain, "--scheme external");
+    run!("ingest", &plain, &input, "--min-similarity 0.7").refused("the database has no sketches");
     Ok(())
 }

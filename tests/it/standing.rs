@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use simdb::{Database, Document, Error, OpenOptions, Sketch, SketchSize};
 
 use crate::support::{
-    Folder, Ran, TestResult, document, external, insert_all, run_with_input, simdb, spread,
+    Folder, TestResult, document, external, insert_all, program, run_with_input, spread,
 };
 
 /// 200 documents, some with equal and near fingerprints. `other` is the payload of the last one.
@@ -27,15 +27,6 @@ fn database(path: &Path, other: &str) -> TestResult {
     let options = external().sketch_size(SketchSize::Bytes16).created(1234);
     insert_all(&Database::create(path, &options)?, documents(other))?;
     Ok(())
-}
-
-fn ran(folder: &Folder, arguments: &[&str]) -> Result<Ran, Box<dyn std::error::Error>> {
-    let mut command = simdb();
-    Ok(command
-        .args(arguments)
-        .current_dir(folder.path(""))
-        .output()?
-        .into())
 }
 
 /// Makes a database what it is after a kill: it was not closed.
@@ -58,12 +49,12 @@ fn state(path: &Path) -> std::io::Result<(Vec<u8>, SystemTime)> {
 }
 
 /// Runs the command that makes `out`, then the same once more, and then beside things that are not its output.
-fn assert_done_once_more(folder: &Folder, arguments: &[&str], others: &[&str]) -> TestResult {
+fn assert_done_once_more(folder: &Folder, command: &str, others: &[&str]) -> TestResult {
     let out = folder.path("out");
-    ran(folder, arguments)?.expect(0);
+    folder.run(command)?.expect(0);
     let made = state(&out)?;
-    ran(folder, arguments)?.expect(0);
-    assert!(state(&out)? == made, "{arguments:?} has changed its output");
+    folder.run(command)?.expect(0);
+    assert!(state(&out)? == made, "`{command}` has changed its output");
     let (bytes, _) = made;
     let half = bytes.len() / 2;
     let mut files = vec![bytes[..half].to_vec(), b"precious".to_vec(), Vec::new()];
@@ -79,15 +70,15 @@ fn assert_done_once_more(folder: &Folder, arguments: &[&str], others: &[&str]) -
     for (number, file) in files.iter().enumerate() {
         fs::write(&out, file)?;
         let before = state(&out)?;
-        ran(folder, arguments)?.expect(2).says("already exists");
+        folder.run(command)?.refused("already exists");
         assert!(
             state(&out)? == before,
-            "{arguments:?} has changed file {number}, which is not its own"
+            "`{command}` has changed file {number}, which is not its own"
         );
     }
     fs::remove_file(&out)?;
     fs::create_dir(&out)?;
-    let refused = ran(folder, arguments)?.expect(2);
+    let refused = folder.run(command)?.expect(2);
     assert!(
         refused.err.contains("exists") || refused.err.contains("directory"),
         "{}",
@@ -117,28 +108,13 @@ fn a_search_for_pairs_that_was_killed_after_its_end_is_done() -> TestResult {
         &["tsv", "jsonl"]
     };
     for format in formats {
-        for groups in [None, Some("--groups")] {
+        for groups in ["", " --groups"] {
             let other = format!("other.{format}");
-            let mut pairs = vec![
-                "pairs",
-                "d.simdb",
-                "--max-distance",
-                "1",
-                "--format",
-                format,
-            ];
-            pairs.extend(groups);
-            let with = |output| [&pairs[..], &["--output", output]].concat();
-            ran(
-                &folder,
-                &[
-                    &with(&other)[..],
-                    &["--min-similarity", "0", "--since", "5"],
-                ]
-                .concat(),
-            )?
-            .expect(0);
-            assert_done_once_more(&folder, &with("out"), &[&other])?;
+            let pairs =
+                format!("pairs d.simdb --max-distance 1 --format {format}{groups} --output");
+            let others = format!("{pairs} {other} --min-similarity 0 --since 5");
+            folder.run(&others)?.expect(0);
+            assert_done_once_more(&folder, &format!("{pairs} out"), &[&other])?;
             fs::remove_file(folder.path(&other))?;
         }
     }
@@ -150,9 +126,7 @@ fn a_load_that_was_killed_after_its_end_is_done() -> TestResult {
     let folder = Folder::new()?;
     for (name, payload) in [("d", "p"), ("e", "another")] {
         database(&folder.path(&format!("{name}.simdb")), payload)?;
-        let dump = ran(&folder, &["dump", &format!("{name}.simdb")])?
-            .expect(0)
-            .out;
+        let dump = folder.run(&format!("dump {name}.simdb"))?.expect(0).out;
         folder.file(&format!("{name}.jsonl"), &dump)?;
         // Of other settings, and of fewer documents.
         folder.file(
@@ -164,39 +138,30 @@ fn a_load_that_was_killed_after_its_end_is_done() -> TestResult {
         folder.file("less.jsonl", &less[..=last])?;
     }
     for name in ["e", "settings", "less"] {
-        let dump = format!("{name}.jsonl");
-        ran(&folder, &["load", &format!("of-{name}.simdb"), &dump])?.expect(0);
+        let load = format!("load of-{name}.simdb {name}.jsonl");
+        folder.run(&load)?.expect(0);
     }
     let others = ["of-e.simdb", "of-settings.simdb", "of-less.simdb"];
-    assert_done_once_more(&folder, &["load", "out", "d.jsonl"], &others)?;
+    assert_done_once_more(&folder, "load out d.jsonl", &others)?;
     // From standard input too.
     let dump = fs::read(folder.path("d.jsonl"))?;
     for _ in 0..2 {
-        run_with_input(simdb().arg("load").arg(folder.path("out")), &dump)?.expect(0);
+        run_with_input(&mut program!("load", folder.path("out")), &dump)?.expect(0);
     }
     leave_open(&folder.path("out"))?;
-    ran(&folder, &["load", "out", "d.jsonl"])?
+    folder
+        .run("load out d.jsonl")?
         .expect(0)
         .says("already there and complete");
     // A database that was not only loaded, but has the same documents, is not the output.
     fs::remove_file(folder.path("out"))?;
-    ran(&folder, &["load", "out", "d.jsonl"])?.expect(0);
+    folder.run("load out d.jsonl")?.expect(0);
     folder.file("more.tsv", "more\t00000000000000ff\n")?;
-    ran(
-        &folder,
-        &[
-            "ingest",
-            "out",
-            "more.tsv",
-            "--input-format",
-            "fingerprints",
-        ],
-    )?
-    .expect(0);
-    ran(&folder, &["delete", "out", "more"])?.expect(0);
-    ran(&folder, &["load", "out", "d.jsonl"])?
-        .expect(2)
-        .says("already exists");
+    folder
+        .run("ingest out more.tsv --input-format fingerprints")?
+        .expect(0);
+    folder.run("delete out more")?.expect(0);
+    folder.run("load out d.jsonl")?.refused("already exists");
     Ok(())
 }
 
@@ -206,45 +171,35 @@ fn a_backup_that_was_killed_after_its_end_is_done() -> TestResult {
     let path = folder.path("d.simdb");
     database(&path, "p")?;
     database(&folder.path("e.simdb"), "another")?;
-    ran(&folder, &["backup", "d.simdb", "sources.simdb"])?.expect(0);
+    folder.run("backup d.simdb sources.simdb")?.expect(0);
     folder.file("more.tsv", "more\t00000000000000ff\n")?;
-    ran(
-        &folder,
-        &[
-            "ingest",
-            "sources.simdb",
-            "more.tsv",
-            "--input-format",
-            "fingerprints",
-        ],
-    )?
-    .expect(0);
-    ran(&folder, &["delete", "sources.simdb", "more"])?.expect(0);
-    ran(&folder, &["backup", "d.simdb", "plan.simdb"])?.expect(0);
-    ran(&folder, &["compact", "plan.simdb", "--plan", "8x8"])?.expect(0);
+    folder
+        .run("ingest sources.simdb more.tsv --input-format fingerprints")?
+        .expect(0);
+    folder.run("delete sources.simdb more")?.expect(0);
+    folder.run("backup d.simdb plan.simdb")?.expect(0);
+    folder.run("compact plan.simdb --plan 8x8")?.expect(0);
     let others = ["e.simdb", "sources.simdb", "plan.simdb"];
-    assert_done_once_more(&folder, &["backup", "d.simdb", "out"], &others)?;
+    assert_done_once_more(&folder, "backup d.simdb out", &others)?;
     // The database has the same documents as itself, but it is no backup of itself.
     let before = state(&path)?;
     fs::hard_link(&path, folder.path("link.simdb"))?;
     for itself in ["d.simdb", "link.simdb", "./d.simdb"] {
-        ran(&folder, &["backup", "d.simdb", itself])?
-            .expect(2)
-            .says("already exists");
+        let backup = format!("backup d.simdb {itself}");
+        folder.run(&backup)?.refused("already exists");
     }
     assert!(state(&path)? == before);
     // What was stored since the backup is not in it.
-    ran(&folder, &["backup", "d.simdb", "out"])?.expect(0);
+    folder.run("backup d.simdb out")?.expect(0);
     leave_open(&folder.path("out"))?;
-    ran(&folder, &["backup", "d.simdb", "out"])?
+    folder
+        .run("backup d.simdb out")?
         .expect(0)
         .says("already there and complete");
     let added = Database::open(&path, &OpenOptions::new())?;
     insert_all(&added, [document("later", 1)])?;
     drop(added);
-    ran(&folder, &["backup", "d.simdb", "out"])?
-        .expect(2)
-        .says("already exists");
+    folder.run("backup d.simdb out")?.refused("already exists");
     Ok(())
 }
 
@@ -253,33 +208,18 @@ fn a_backup_that_was_killed_after_its_end_is_done() -> TestResult {
 fn an_export_and_the_clusters_of_pairs_that_were_killed_after_their_end_are_done() -> TestResult {
     let folder = Folder::new()?;
     database(&folder.path("d.simdb"), "p")?;
-    ran(&folder, &["export", "d.simdb", "bare.parquet"])?.expect(0);
-    assert_done_once_more(
-        &folder,
-        &["export", "d.simdb", "out", "--payload"],
-        &["bare.parquet"],
-    )?;
-    ran(
-        &folder,
-        &[
-            "pairs",
-            "d.simdb",
-            "--max-distance",
-            "1",
-            "--output",
-            "p.parquet",
-            "--format",
-            "parquet",
-        ],
-    )?
-    .expect(0);
-    let clusters = ["clusters", "p.parquet", "--pairs", "--output", "out"];
-    assert_done_once_more(&folder, &clusters, &["bare.parquet"])
+    folder.run("export d.simdb bare.parquet")?.expect(0);
+    assert_done_once_more(&folder, "export d.simdb out --payload", &["bare.parquet"])?;
+    folder
+        .run("pairs d.simdb --max-distance 1 --output p.parquet --format parquet")?
+        .expect(0);
+    let clusters = "clusters p.parquet --pairs --output out";
+    assert_done_once_more(&folder, clusters, &["bare.parquet"])
 }
 
 #[test]
 fn a_report_that_was_killed_after_its_end_is_done() -> TestResult {
     let folder = Folder::new()?;
     database(&folder.path("d.simdb"), "p")?;
-    assert_done_once_more(&folder, &["report", "d.simdb", "--html", "out"], &[])
+    assert_done_once_more(&folder, "report d.simdb --html out", &[])
 }

@@ -4,7 +4,9 @@ use redb::{ReadableTable, TableDefinition};
 use simdb::Database;
 use simdb::inspect::CheckReport;
 
-use crate::support::{Folder, TestResult, document, go_on, insert_all, run, tiny};
+use crate::support::{
+    Folder, TestResult, assert_error, document, done, go_on, insert_all, query_of, run, tiny,
+};
 
 fn check(folder: &Folder) -> simdb::Result<CheckReport> {
     Database::open(folder.path("d.simdb"), &tiny())?.check()
@@ -99,23 +101,14 @@ fn a_lost_scope_is_reported_and_no_answer_goes_without_it() -> TestResult {
             .any(|it| it.table == "scopes" && it.problem.contains("1 scope"))
     );
     let database = Database::open(folder.path("d.simdb"), &tiny())?;
-    let asked = simdb::Query::new(simdb::Fingerprint::from_bits(0));
+    let asked = query_of(0);
     let found = database
         .snapshot()?
         .query(&asked.clone().near(simdb::Near::new().scopes(["en"])))?;
     assert_eq!(found.total(), 19);
-    let refused = database
-        .snapshot()?
-        .query(&asked.near(simdb::Near::new().scopes(["fr"])));
-    assert!(
-        matches!(
-            refused,
-            Err(simdb::Error::Damaged {
-                table: "scopes",
-                ..
-            })
-        ),
-        "{refused:?}"
+    assert_error!(
+        database.snapshot()?.query(&asked.near(simdb::Near::new().scopes(["fr"])))
+        => simdb::Error::Damaged { table: "scopes", .. }
     );
     Ok(())
 }
@@ -133,7 +126,7 @@ fn a_source_of_an_earlier_commit_is_reported_and_not_believed() -> TestResult {
     ] {
         let input = folder.file("in.tsv", lines)?;
         let path = folder.path("d.simdb");
-        run!("ingest", &path, &input, "--input-format", "fingerprints").expect(0);
+        done!("ingest", &path, &input, "--input-format fingerprints");
         with_engine(&folder, |txn| {
             let mut table = txn.open_table(sources)?;
             let name = table
@@ -161,23 +154,12 @@ fn a_source_of_an_earlier_commit_is_reported_and_not_believed() -> TestResult {
     );
     let database = Database::open(folder.path("d.simdb"), &tiny())?;
     let refused = database.snapshot()?.sources();
-    assert!(
-        matches!(
-            refused,
-            Err(simdb::Error::Damaged {
-                table: "sources",
-                ..
-            })
-        ),
-        "{refused:?}"
-    );
+    assert_error!(&refused => simdb::Error::Damaged { table: "sources", .. });
     // The documents do not need it.
     assert!(database.snapshot()?.get("b")?.is_some());
     drop(database);
     let (path, input) = (folder.path("d.simdb"), folder.path("in.tsv"));
-    run!("ingest", &path, &input, "--input-format", "fingerprints")
-        .expect(2)
-        .says("sources");
+    run!("ingest", &path, &input, "--input-format fingerprints").refused("sources");
     Ok(())
 }
 
@@ -224,33 +206,14 @@ fn a_lost_chunk_is_reported_and_only_what_needs_it_fails() -> TestResult {
     // Documents have numbers from 1 on, in the order of their insertion.
     for key in [0, lost - 1] {
         let refused = snapshot.get(key.to_string());
-        assert!(
-            matches!(
-                refused,
-                Err(simdb::Error::Damaged {
-                    table: "directory",
-                    ..
-                })
-            ),
-            "{refused:?}"
-        );
+        assert_error!(&refused => simdb::Error::Damaged { table: "directory", .. });
     }
     assert!(snapshot.get(lost.to_string())?.is_some());
     assert!(snapshot.get("1999")?.is_some());
     insert_all(&database, [document("new", 7)])?;
     assert!(database.snapshot()?.get("new")?.is_some());
     drop(snapshot);
-    let refused = database.compact(go_on);
-    assert!(
-        matches!(
-            refused,
-            Err(simdb::Error::Damaged {
-                table: "directory",
-                ..
-            })
-        ),
-        "{refused:?}"
-    );
+    assert_error!(database.compact(go_on) => simdb::Error::Damaged { table: "directory", .. });
     assert!(database.snapshot()?.get("1999")?.is_some());
     Ok(())
 }

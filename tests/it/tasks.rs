@@ -6,7 +6,9 @@ use std::time::Duration;
 use simdb::{Database, Error, Policy, WriterOptions};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::support::{Folder, LIMIT, TestResult, document, numbered, wait_until, within};
+use crate::support::{
+    Folder, LIMIT, TestResult, assert_error, document, numbered, wait_until, within,
+};
 
 /// A runtime with one thread, and one with two.
 fn runtimes() -> std::io::Result<[Runtime; 2]> {
@@ -105,8 +107,7 @@ fn a_task_that_begins_while_another_has_a_transaction_is_told_of_it() -> TestRes
         runtime.block_on(async move {
             let first = tokio::spawn(insert_slowly(database.clone()));
             tokio::task::yield_now().await;
-            let second = database.begin_write();
-            assert!(matches!(second, Err(Error::WouldDeadlock)));
+            assert_error!(database.begin_write() => Error::WouldDeadlock);
             first.await.expect("the task does not panic")?;
             database.begin_write()?.commit()
         })

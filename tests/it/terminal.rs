@@ -1,8 +1,8 @@
 //! What comes from outside does nothing to a terminal: keys, paths, records, arguments.
 
-use serde_json::json;
-
-use crate::support::{Folder, Ran, TestResult, document, insert_all, run, run_with_input, simdb};
+use crate::support::{
+    Folder, Ran, TestResult, assert_has, document, done, insert_all, program, run, run_with_input,
+};
 
 /// Escape sequence, C1 control, override, mark, isolate, line separator, zero width, byte order mark, tag.
 const HOSTILE: &str = "\u{1b}[2J\u{9b}31m\u{202e}\u{200f}\u{2066}\u{2028}\u{200b}\u{feff}\u{e0041}";
@@ -22,21 +22,11 @@ fn hostile_keys_are_escaped_in_text_and_in_json() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let key = format!("http://a/{HOSTILE}");
-    insert_all(
-        &folder.database("d.simdb")?,
-        [
-            document(key.as_bytes(), 0).with_payload(HOSTILE),
-            document("b", 1),
-        ],
-    )?;
+    let hostile = document(key.as_bytes(), 0).with_payload(HOSTILE);
+    insert_all(&folder.database("d.simdb")?, [hostile, document("b", 1)])?;
     for json in [false, true] {
         let ask = |arguments: &[&str]| -> std::io::Result<Ran> {
-            let mut command = simdb();
-            command
-                .args(arguments)
-                .arg(&path)
-                .args(json.then_some("--json"));
-            Ok(command.output()?.into())
+            Ok(run!(..arguments, &path, ..json.then_some("--json")))
         };
         for arguments in [
             &["query", "--key", "b"][..],
@@ -46,30 +36,20 @@ fn hostile_keys_are_escaped_in_text_and_in_json() -> TestResult {
         ] {
             let ran = ask(arguments)?.expect(0);
             assert_harmless(&ran);
-            assert!(
-                json || arguments[0] == "expire"
-                    || ran.out.contains("u{202e}")
-                    || ran.out.contains("u202e")
-            );
+            let is_escaped = ran.out.contains("u{202e}") || ran.out.contains("u202e");
+            assert!(json || arguments[0] == "expire" || is_escaped);
         }
         assert_harmless(&ask(&["query", "--key", HOSTILE])?.expect(1));
     }
-    let stored = run!("get", &path, &key, "--json").expect(0);
+    let stored = done!("get", &path, &key, "--json");
     assert_harmless(&stored);
-    assert_eq!(
-        (&stored.object()?["key"], &stored.object()?["payload"]),
-        (&json!(key), &json!(HOSTILE))
-    );
+    let stored = stored.object()?;
+    assert_has!(stored, {"key": key, "payload": HOSTILE});
     // What was escaped in a dump is the same once more.
-    let dump = run!("dump", &path).expect(0).out;
-    let mut command = simdb();
-    run_with_input(
-        command.arg("load").arg(folder.path("e.simdb")),
-        dump.as_bytes(),
-    )?
-    .expect(0);
-    assert_eq!(run!("dump", folder.path("e.simdb")).expect(0).out, dump);
-    assert_harmless(&run!("delete", &path, &key).expect(0));
+    let dump = done!("dump", &path).out;
+    run_with_input(&mut folder.command("load e.simdb"), dump.as_bytes())?.expect(0);
+    assert_eq!(done!("dump", folder.path("e.simdb")).out, dump);
+    assert_harmless(&done!("delete", &path, &key));
     Ok(())
 }
 
@@ -81,25 +61,17 @@ fn hostile_paths_are_escaped_in_answers_and_errors() -> TestResult {
     for command in ["stats", "check", "compact", "dump"] {
         assert_harmless(&run!(command, &path).expect(2));
     }
-    assert_harmless(&run!("create", &path).expect(0));
+    assert_harmless(&done!("create", &path));
     for command in ["check", "compact"] {
-        let ran = run!(command, &path).expect(0);
+        let ran = done!(command, &path);
         assert_harmless(&ran);
         assert_eq!(ran.out.lines().count(), 1, "{}", ran.out);
     }
     let copy = folder.path(&format!("copy{HOSTILE}.simdb"));
-    assert_harmless(&run!("backup", &path, &copy).expect(0));
-    assert_harmless(
-        &run!("backup", &path, &copy)
-            .expect(0)
-            .says("already there and complete"),
-    );
+    assert_harmless(&done!("backup", &path, &copy));
+    assert_harmless(&done!("backup", &path, &copy).says("already there and complete"));
     std::fs::write(&copy, "mine")?;
-    assert_harmless(
-        &run!("backup", &path, &copy)
-            .expect(2)
-            .says("already exists"),
-    );
+    assert_harmless(&run!("backup", &path, &copy).refused("already exists"));
     let input = folder.file(
         &format!("{HOSTILE}.jsonl"),
         format!("{{\"key\": \"{HOSTILE}\", \"rank\": \"{HOSTILE}\"}}\n"),
@@ -125,7 +97,7 @@ fn hostile_arguments_are_escaped_in_messages_about_them() -> TestResult {
         &["completions", HOSTILE],
         &["--color=always", HOSTILE],
     ] {
-        let ran: Ran = simdb().args(arguments).output()?.into();
+        let ran: Ran = program!(..arguments).output()?.into();
         assert_harmless(&ran.expect(2));
     }
     Ok(())

@@ -10,8 +10,8 @@ use simdb::ingest::{Event, Ingest, InputFormat, ReadOptions, Records};
 use simdb::{Database, Document, Error};
 
 use crate::support::{
-    Folder, LIMIT, TestResult, document, go_on, in_one_of_five_tries, insert_all, wait_until,
-    within,
+    Folder, LIMIT, TestResult, assert_error, document, go_on, in_one_of_five_tries, insert_all,
+    wait_until, within,
 };
 
 fn shared_database(folder: &Folder) -> simdb::Result<Arc<Database>> {
@@ -26,13 +26,10 @@ fn a_thread_that_would_wait_for_itself_gets_an_error() -> TestResult {
     within(LIMIT, move || {
         let mut txn = database.begin_write()?;
         let long = Duration::from_secs(3_600);
-        assert!(matches!(database.begin_write(), Err(Error::WouldDeadlock)));
-        assert!(matches!(
-            database.begin_write_within(long),
-            Err(Error::WouldDeadlock)
-        ));
-        assert!(matches!(database.compact(go_on), Err(Error::WouldDeadlock)));
-        assert!(matches!(database.reopen(), Err(Error::WouldDeadlock)));
+        assert_error!(database.begin_write() => Error::WouldDeadlock);
+        assert_error!(database.begin_write_within(long) => Error::WouldDeadlock);
+        assert_error!(database.compact(go_on) => Error::WouldDeadlock);
+        assert_error!(database.reopen() => Error::WouldDeadlock);
         assert!(database.try_begin_write()?.is_none(), "this does not wait");
         // The transaction is as good as before.
         txn.insert(&document("a", 1))?;
@@ -230,14 +227,7 @@ fn a_document_out_of_bounds_is_named_by_its_index() -> TestResult {
     let database = folder.database("d.simdb")?;
     insert_all(&database, [document("a", 1)])?;
     let bad = document("b", 2).with_scope("s".repeat(256));
-    assert!(matches!(
-        bad.validate(),
-        Err(Error::ScopeLength {
-            bytes: 256,
-            max_bytes: 255,
-            ..
-        })
-    ));
+    assert_error!(bad.validate() => Error::ScopeLength { bytes: 256, max_bytes: 255, .. });
     let batch: Vec<Document> = vec![document("a", 7), bad, document("", 3)];
     let mut txn = database.begin_write()?;
     let refused = txn
@@ -280,7 +270,7 @@ fn a_slow_input_keeps_nobody_from_writing() -> TestResult {
     let folder = Folder::new()?;
     let database = shared_database(&folder)?;
     let has_begun = AtomicU64::new(0);
-    let took = thread::scope(|scope| -> Result<Duration, Box<dyn std::error::Error>> {
+    let took = thread::scope(|scope| -> TestResult<Duration> {
         let ingestion = scope.spawn(|| {
             let options = ReadOptions::new().format(InputFormat::Fingerprints);
             let records = Records::open(["-"], options)?.standard_input(Slow(0));

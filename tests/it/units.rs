@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{Folder, Ran, TestResult, run, run_with_input, simdb};
+use crate::support::{Folder, Ran, TestResult, assert_has, done, program, run, run_with_input};
 
 const FIRST: &str = "The river rose above its banks on Sunday. Nobody was hurt. Dr. Lee thanked the helpers of the \
                      town, who had worked all night.\n\n\n* * *\n\n明天全省大部分地区有大雨。";
@@ -24,8 +24,8 @@ fn news(folder: &Folder) -> std::io::Result<std::path::PathBuf> {
 }
 
 /// The keys of all documents with a fingerprint.
-fn keys(database: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
-    let documents = run!("dump", database).expect(0).json()?;
+fn keys(database: &Path) -> TestResult<Vec<String>> {
+    let documents = done!("dump", database).json()?;
     let judged = documents.iter().filter(|it| it["fingerprint"].is_string());
     let mut keys: Vec<String> = judged
         .filter_map(|it| Some(it["key"].as_str()?.to_owned()))
@@ -38,16 +38,12 @@ fn keys(database: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
 fn a_repeated_sentence_is_found_with_its_place() -> TestResult {
     let folder = Folder::new()?;
     let (database, news) = (folder.path("d.simdb"), news(&folder)?);
-    let ran = run!(
+    let ran = done!(
         "ingest",
         &database,
         &news,
-        "--unit",
-        "sentence",
-        "--max-distance",
-        "5"
-    )
-    .expect(0);
+        "--unit sentence --max-distance 5"
+    );
     let mut lines = ran.out.lines();
     assert_eq!(
         lines.next(),
@@ -66,19 +62,14 @@ fn a_repeated_sentence_is_found_with_its_place() -> TestResult {
             "http://b/#3"
         ]
     );
-    let stored = run!("get", &database, "http://b/#3", "--json")
-        .expect(0)
-        .object()?;
-    assert_eq!(
-        (&stored["seen"], &stored["rank"], &stored["scope"]),
-        (&7.into(), &[3].into(), &"news".into())
-    );
+    let stored = done!("get", &database, "http://b/#3 --json").object()?;
+    assert_has!(stored, {"seen": 7, "rank": [3], "scope": "news"});
     assert_eq!(stored["payload"], "kept");
     assert_eq!(
-        run!("stats", &database, "--json").expect(0).object()?["scheme"],
+        done!("stats", &database, "--json").object()?["scheme"],
         "minwise-short-1"
     );
-    run!("check", &database).expect(0);
+    done!("check", &database);
 
     // Paragraphs, in HTML and in plain text.
     let page = folder.file(
@@ -89,24 +80,17 @@ fn a_repeated_sentence_is_found_with_its_place() -> TestResult {
         "text.txt",
         "River\r\n\r\nSchools stay closed all\r\nweek, says the town.\r\n",
     )?;
-    let ran = run!(
+    let ran = done!(
         "ingest",
         folder.path("p.simdb"),
         &text,
         &page,
-        "--unit",
-        "paragraph",
-        "--json"
-    )
-    .expect(0);
+        "--unit paragraph --json"
+    );
     let near = ran.json()?.swap_remove(0);
     assert_eq!(near["key"], format!("{}#2", page.display()));
     assert_eq!(near["matches"][0]["key"], format!("{}#2", text.display()));
-    let totals = ran.last()?;
-    assert_eq!(
-        (&totals["units"], &totals["too_short"], &totals["inserted"]),
-        (&4.into(), &2.into(), &2.into())
-    );
+    ran.counts(["units", "too_short", "inserted"], [4, 2, 2]);
     Ok(())
 }
 
@@ -114,82 +98,56 @@ fn a_repeated_sentence_is_found_with_its_place() -> TestResult {
 fn queries_ask_for_each_unit() -> TestResult {
     let folder = Folder::new()?;
     let (database, news) = (folder.path("d.simdb"), news(&folder)?);
-    run!("ingest", &database, &news, "--unit", "sentence").expect(0);
+    done!("ingest", &database, &news, "--unit sentence");
     let text = "Who knew? The helpers have slept. Nothing else of note happened in this place.";
     let expected = "#2 is near http://b/#2 (distance 0, similarity 1.00)\n#3 is near nothing\n";
     assert_eq!(
-        run!("query", &database, "--unit", "sentence", "--text", text)
-            .expect(0)
-            .out,
+        done!("query", &database, "--unit sentence --text", text).out,
         expected
     );
     let file = folder.file("q.txt", text)?;
-    let ran = run!("query", &database, "--unit", "sentence", "--file", &file).expect(0);
+    let ran = done!("query", &database, "--unit sentence --file", &file);
     assert_eq!(ran.out.lines().count(), 2);
-    assert!(
-        ran.out
-            .starts_with(&format!("{}#2 is near http://b/#2", file.display())),
-        "{}",
-        ran.out
-    );
+    ran.begins(&format!("{}#2 is near http://b/#2", file.display()));
 
     let input = format!(
         "{{\"id\":\"q\",\"text\":\"{text}\"}}\n{{\"id\":\"bad\"}}\n{{\"id\":\"r\",\"text\":\"Nobody was hurt.\"}}\n"
     );
-    let mut command = simdb();
-    command
-        .arg("query")
-        .arg(&database)
-        .args(["--input", "-", "--unit", "sentence", "--json"]);
+    let mut command = program!("query", &database, "--input - --unit sentence --json");
     let ran = run_with_input(&mut command, input.as_bytes())?.expect(2);
     let answers = ran.json()?;
     assert_eq!(answers.len(), 3, "{}", ran.out);
-    assert_eq!(
-        (&answers[0]["key"], &answers[0]["total"]),
-        (&"q#2".into(), &1.into())
-    );
-    assert_eq!(
-        (&answers[1]["key"], &answers[1]["total"]),
-        (&"q#3".into(), &0.into())
-    );
+    assert_has!(answers[0], {"key": "q#2", "total": 1});
+    assert_has!(answers[1], {"key": "q#3", "total": 0});
     assert_eq!(answers[2]["line"], 2);
     let nothing = run!(
         "query",
         &database,
-        "--unit",
-        "sentence",
-        "--text",
-        "Too short."
+        "--unit sentence --text",
+        ..["Too short."]
     )
     .expect(1);
     assert_eq!(nothing.out, "");
 
-    let ran = run!(
+    let ran = done!(
         "fingerprint",
         &file,
-        "--unit",
-        "sentence",
-        "--scheme",
-        "minwise-short"
-    )
-    .expect(0);
+        "--unit sentence --scheme minwise-short"
+    );
     let printed: Vec<&str> = ran
         .out
         .lines()
         .filter_map(|line| line.rsplit('#').next())
         .collect();
     assert_eq!(printed, ["2", "3"]);
-    for asked in [
-        ["--key", "http://a/#1"],
-        ["--fingerprint", "00000000000000ff"],
-    ] {
-        run!("query", &database, "--unit", "sentence", asked[0], asked[1])
-            .expect(2)
-            .says("cut into units");
-    }
-    run!("explain", &database, "--unit", "sentence", "--text", text)
-        .expect(2)
-        .says("cut into units");
+    run!("query", &database, "--unit sentence --key http://a/#1").refused("cut into units");
+    run!(
+        "query",
+        &database,
+        "--unit sentence --fingerprint 00000000000000ff"
+    )
+    .refused("cut into units");
+    run!("explain", &database, "--unit sentence --text", text).refused("cut into units");
     Ok(())
 }
 
@@ -202,56 +160,46 @@ fn a_document_that_comes_again_has_only_its_new_units() -> TestResult {
     let sentence =
         |name: &str| format!("This is the sentence that is named {name} by all who read it. ");
     let gap = "No. ".repeat(200);
-    let ingest = |text: &str, options: &[&str]| -> Result<Ran, Box<dyn std::error::Error>> {
-        let record = serde_json::json!({"id": "a", "text": text}).to_string();
-        let input = folder.file("in.jsonl", record)?;
-        let mut command = simdb();
-        command
-            .arg("ingest")
-            .arg(&database)
-            .arg(&input)
-            .args(["--unit", "sentence", "--json"])
-            .args(options);
-        Ok(Ran::from(command.output()?).expect(0))
+    let record = |text: &str| serde_json::json!({"id": "a", "text": text}).to_string();
+    let ingest = |text: &str, options: &[&str]| -> TestResult<Ran> {
+        let input = folder.file("in.jsonl", record(text))?;
+        Ok(done!(
+            "ingest",
+            &database,
+            &input,
+            "--unit sentence --json",
+            ..options
+        ))
     };
     let [one, two, three] = ["one", "two", "three"].map(sentence);
     ingest(&format!("{one}{two}{gap}{three}"), &[])?;
     assert_eq!(keys(&database)?, ["a#1", "a#2", "a#203"]);
-    let head = run!("get", &database, "a#0", "--json").expect(0).object()?;
-    assert_eq!(
-        (&head["payload"], &head["too_short"]),
-        (&"{\"units\":203}".into(), &true.into())
-    );
+    let head = done!("get", &database, "a#0 --json").object()?;
+    assert_has!(head, {"payload": "{\"units\":203}", "too_short": true});
 
     // The second sentence moves up, and would be a near-duplicate of itself.
     let ran = ingest(&two, &["--on-duplicate", "skip"])?;
-    let counts = ran.last()?;
-    assert_eq!(
-        (
-            &counts["duplicates"],
-            &counts["inserted"],
-            &counts["deleted"]
-        ),
-        (&0.into(), &1.into(), &3.into())
-    );
+    ran.counts(["duplicates", "inserted", "deleted"], [0, 1, 3]);
     assert_eq!(keys(&database)?, ["a#1"]);
 
     // The same document several times in one input, in batches of one and of many.
     for batch in ["1", "1000"] {
-        let record = |text: &str| serde_json::json!({"id": "a", "text": text}).to_string();
         let input = [
-            record(&format!("{one}{two}{three}")),
-            record(&two),
-            record(&format!("{three}{one}")),
+            format!("{one}{two}{three}"),
+            two.clone(),
+            format!("{three}{one}"),
         ];
+        let input = input.map(|it| record(&it));
         let input = folder.file(&format!("again-{batch}.jsonl"), input.join("\n"))?;
-        let ran = run!(
-            "ingest", &database, &input, "--unit", "sentence", "--batch", batch, "--json"
-        )
-        .expect(0);
+        let ran = done!(
+            "ingest --unit sentence --json --batch",
+            batch,
+            &database,
+            &input
+        );
         assert_eq!(ran.last()?["documents"], 3);
         assert_eq!(keys(&database)?, ["a#1", "a#2"], "batch {batch}");
-        run!("check", &database).expect(0);
+        done!("check", &database);
     }
     // Two equal sentences of one document are near-duplicates of each other.
     let near = ingest(&format!("{one}{one}"), &[])?.json()?.swap_remove(0);
@@ -272,22 +220,15 @@ fn units_have_the_fingerprints_of_a_new_database() -> TestResult {
     let text =
         "a\tSchools stay closed until Friday. Nobody was hurt by the water at all last night.\n";
     let input = folder.file("s.tsv", text)?;
-    run!(
-        "ingest",
-        folder.path("d.simdb"),
-        &input,
-        "--unit",
-        "sentence"
-    )
-    .expect(0);
+    done!("ingest", folder.path("d.simdb"), &input, "--unit sentence");
     let mut stored = Vec::new();
-    for line in run!("dump", folder.path("d.simdb")).expect(0).json()? {
+    for line in done!("dump", folder.path("d.simdb")).json()? {
         if let (Some(key), Some(fingerprint)) = (line["key"].as_str(), line["fingerprint"].as_str())
         {
             stored.push(format!("{fingerprint}\t{key}"));
         }
     }
-    let printed = run!("fingerprint", &input, "--unit", "sentence").expect(0);
+    let printed = done!("fingerprint", &input, "--unit sentence");
     assert_eq!(printed.out.lines().collect::<Vec<_>>(), stored);
     assert_eq!(stored.len(), 2);
     Ok(())
@@ -305,21 +246,14 @@ fn what_cannot_be_cut_is_rejected() -> TestResult {
     let input =
         record("good", 1) + fingerprint + &record(&long_key, 12) + &record(&long_key[..4_093], 12);
     let input = folder.file("in.jsonl", input)?;
-    let ran = run!(
+    let ran = done!(
         "ingest",
         folder.path("d.simdb"),
         &input,
-        "--unit",
-        "sentence",
-        "--json"
-    )
-    .expect(0);
+        "--unit sentence --json"
+    );
     let ran = ran.says("in.jsonl, line 2: the record brings no text, so it cannot be cut");
     let ran = ran.says("in.jsonl, line 3: the key has 4097 bytes; at most 4096 are allowed");
-    let counts = ran.last()?;
-    assert_eq!(
-        (&counts["documents"], &counts["rejected"], &counts["units"]),
-        (&2.into(), &2.into(), &13.into())
-    );
+    ran.counts(["documents", "rejected", "units"], [2, 2, 13]);
     Ok(())
 }

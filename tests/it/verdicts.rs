@@ -4,13 +4,11 @@ use std::ops::ControlFlow;
 use std::sync::mpsc;
 use std::time::Instant;
 
-use simdb::{
-    Database, Document, Fingerprint, Near, OnMatch, Order, Policy, Query, Sketch, SketchSize,
-    Verdict,
-};
+use simdb::{Database, Document, Near, OnMatch, Order, Policy, Query, Sketch, SketchSize, Verdict};
 
 use crate::support::{
-    Folder, LIMIT, TestResult, assert_sound, document, external, go_on, insert_all, jaccard, within,
+    Folder, LIMIT, TestResult, all_documents, assert_sound, document, external, go_on, insert_all,
+    jaccard, keyed, query_of, within,
 };
 
 /// A number for each number. They look random.
@@ -58,10 +56,6 @@ fn policy(number: u64) -> Policy {
         .touch(chosen >> 44 & 1 == 0)
 }
 
-fn stored(database: &Database) -> simdb::Result<Vec<Document>> {
-    database.snapshot()?.documents().collect()
-}
-
 /// The batch is longer than what one thread searches for at a time, and than what waits unsorted.
 #[test]
 fn many_together_get_the_verdicts_that_each_gets_alone() -> TestResult {
@@ -103,7 +97,7 @@ fn many_together_get_the_verdicts_that_each_gets_alone() -> TestResult {
     assert_eq!(verdicts.len(), expected.len());
     assert!(expected.iter().filter(|it| it.is_duplicate()).count() > 1_000);
     assert!(expected.iter().any(|it| !it.deleted().is_empty()));
-    assert_eq!(stored(&together)?, stored(&alone)?);
+    assert_eq!(all_documents(&together)?, all_documents(&alone)?);
     assert_sound(&together)?;
     Ok(())
 }
@@ -358,7 +352,7 @@ fn documents_of_a_template_get_together_the_verdicts_that_each_gets_alone() -> T
         }
     }
     let without_number = |database: &Database| -> simdb::Result<Vec<Document>> {
-        let mut documents = stored(database)?;
+        let mut documents = all_documents(database)?;
         documents.sort_by(|a, b| a.key().cmp(b.key()));
         Ok(documents)
     };
@@ -378,14 +372,14 @@ fn a_transaction_finds_what_it_has_written_whatever_it_asks_meanwhile() -> TestR
         .enumerate()
     {
         let database = Database::create(folder.path(&format!("{round}.simdb")), &options)?;
-        let committed = (0..60_000).map(|number| document(number.to_string(), random(number)));
+        let committed = keyed(0..60_000, random);
         insert_all(&database, committed)?;
         let mut txn = database.begin_write()?;
         let mut written: Vec<u64> = Vec::new();
         for number in 0..4_000u64 {
             let chosen = random(number | 1 << 50);
             let distance = distances[number as usize % distances.len()];
-            let asked = Query::new(Fingerprint::from_bits(chosen)).near(distance);
+            let asked = query_of(chosen).near(distance);
             txn.query(&asked.limit(0))?;
             let bits = match chosen % 3 {
                 0 if number > 0 => {
@@ -445,7 +439,7 @@ fn a_document_out_of_bounds_fails_alone() -> TestResult {
         matches!(&outcomes[2], Err(reason) if reason.contains("65")),
         "{outcomes:?}"
     );
-    let keys: Vec<Vec<u8>> = stored(&database)?
+    let keys: Vec<Vec<u8>> = all_documents(&database)?
         .iter()
         .map(|it| it.key().to_vec())
         .collect();

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use simdb::{
-    Change, CreateOptions, Database, Document, Error, Fingerprint, Near, Policy, Query, Scheme,
-    WriterOptions,
+    Change, CreateOptions, Database, Document, Error, Near, Policy, Query, Scheme, WriterOptions,
 };
 
 use crate::support::{
-    Folder, Ran, TestResult, assert_sound, document, gzip, insert_all, listed, run, simdb,
+    Folder, Ran, TestResult, assert_error, assert_sound, document, done, gzip, insert_all, listed,
+    query_of, run,
 };
 
 /// Documents whose payloads tell what they are like. All are near to 0.
@@ -41,7 +41,7 @@ fn only_what_is_verified_matches_a_query() -> TestResult {
     let folder = Folder::new()?;
     let database = stored(&folder)?;
     let snapshot = database.snapshot()?;
-    let query = Query::new(Fingerprint::from_bits(0));
+    let query = query_of(0);
     let of = |payload: &'static str| {
         query
             .clone()
@@ -114,7 +114,7 @@ fn totals_of_what_is_verified_are_counted_up_to_128() -> TestResult {
     let spread =
         (0..3_000u64).map(|i| document(format!("s{i}"), 1 << (i % 50 + 3) | 1 << (i / 50 + 3) | 7));
     insert_all(&database, many.chain(spread))?;
-    let query = Query::new(Fingerprint::from_bits(7));
+    let query = query_of(7);
     let even = query
         .clone()
         .verify(|it| Ok(it.key().last().is_some_and(|last| last % 2 == 0)));
@@ -213,7 +213,7 @@ fn a_document_that_cannot_be_verified_fails_alone() -> TestResult {
     let tickets = documents.map(|it| writer.submit(it, &policy));
     let [skipped, failed, inserted] = tickets.map(|it| it.and_then(simdb::Ticket::wait));
     assert_eq!(skipped?.change(), &Change::Skipped);
-    assert!(matches!(failed, Err(Error::Verify(_))));
+    assert_error!(failed => Error::Verify(_));
     assert_eq!(inserted?.change(), &Change::Inserted);
     writer.close()?;
     assert_eq!(database.snapshot()?.get("f")?, None);
@@ -226,7 +226,7 @@ fn text(last: &str) -> String {
 }
 
 /// A database of three documents near each other: `a` and `b` share most of their words, `c` has others.
-fn texts(folder: &Folder) -> Result<String, Box<dyn std::error::Error>> {
+fn texts(folder: &Folder) -> TestResult<String> {
     let (a, b) = (text("said the mayor"), text("said a mayor"));
     let c = text("ships ferries trains and planes wait");
     let input = format!("a\t{a}\nb\t{b}\nc\t{c}\n");
@@ -234,24 +234,17 @@ fn texts(folder: &Folder) -> Result<String, Box<dyn std::error::Error>> {
     Ok(input)
 }
 
-const WIDE: [&str; 4] = ["--max-distance", "32", "--min-similarity", "0"];
+const WIDE: &str = "--max-distance 32 --min-similarity 0";
 
 #[test]
 fn ingest_compares_the_texts_of_its_inputs_and_of_a_file() -> TestResult {
     let folder = Folder::new()?;
     texts(&folder)?;
-    let (path, input, none) = (
-        folder.path("d.simdb"),
-        folder.path("in.tsv"),
-        folder.file("none.tsv", "")?,
-    );
-    let verify = ["--verify", "words", "--min-verified", "0.8", "--texts"];
+    folder.file("none.tsv", "")?;
+    let verify = "--min-similarity 0 --verify words --min-verified 0.8 --texts";
     // Texts of the inputs are known without the file.
-    let ran = run!(
-        "ingest", &path, &input, WIDE[0], WIDE[1], WIDE[2], WIDE[3], verify[0], verify[1],
-        verify[2], verify[3], verify[4], &none, "--json"
-    )
-    .expect(0);
+    let ingest = format!("ingest d.simdb in.tsv --json --max-distance 32 {verify} none.tsv");
+    let ran = folder.run(&ingest)?.expect(0);
     let objects = ran.json()?;
     assert_eq!(objects.len(), 2, "{}", ran.out);
     assert_eq!(objects[0]["key"], "b");
@@ -262,46 +255,22 @@ fn ingest_compares_the_texts_of_its_inputs_and_of_a_file() -> TestResult {
     assert!((words - 11.0 / 12.0).abs() < 1e-4, "{words}");
     assert_eq!(objects[1]["without_text"], 0);
     // In another run, the stored texts come from the file.
-    let d = folder.file("d.tsv", format!("d\t{}\n", text("said the mayor")))?;
-    let again = |texts: &std::path::Path| -> Result<Ran, Box<dyn std::error::Error>> {
-        Ok(run!(
-            "ingest",
-            &path,
-            &d,
-            "--on-duplicate",
-            "skip",
-            "--again",
-            WIDE[2],
-            WIDE[3],
-            verify[0],
-            verify[1],
-            verify[2],
-            verify[3],
-            verify[4],
-            texts
-        ))
+    folder.file("d.tsv", format!("d\t{}\n", text("said the mayor")))?;
+    let again = |texts: &str| {
+        let skipping = "--on-duplicate skip --again";
+        folder.run(&format!("ingest d.simdb d.tsv {skipping} {verify} {texts}"))
     };
-    let ran = again(&input)?.expect(0);
-    assert!(
-        ran.out
-            .contains("d is near a (distance 0, similarity 1.00, words 1.00), b "),
-        "{}",
-        ran.out
-    );
-    assert!(
-        ran.out.contains("skipped") && !ran.out.contains("without text"),
-        "{}",
-        ran.out
-    );
-    let ran = again(&none)?
+    again("in.tsv")?
+        .expect(0)
+        .prints("d is near a (distance 0, similarity 1.00, words 1.00), b ")
+        .prints("skipped")
+        .prints_no("without text");
+    again("none.tsv")?
         .expect(0)
         .says("a: there is no text in")
-        .says("c: there is no text in");
-    assert!(
-        ran.out.contains("1 inserted") && ran.out.contains("3 without text"),
-        "{}",
-        ran.out
-    );
+        .says("c: there is no text in")
+        .prints("1 inserted")
+        .prints("3 without text");
     Ok(())
 }
 
@@ -313,37 +282,16 @@ fn a_key_that_comes_again_is_compared_by_the_text_that_is_stored() -> TestResult
         text("ships ferries trains and planes wait"),
     );
     // At its turn, `b` meets the first text of `a`, although the second was read already.
-    let input = folder.file(
-        "in.tsv",
-        format!("a\t{first}\nb\t{first}\na\t{second}\nc\t{second}\n"),
-    )?;
-    let none = folder.file("none.tsv", "")?;
-    let ran = run!(
-        "ingest",
-        folder.path("d.simdb"),
-        input,
-        WIDE[0],
-        WIDE[1],
-        WIDE[2],
-        WIDE[3],
-        "--verify",
-        "cosine",
-        "--texts",
-        none
-    )
-    .expect(0);
-    assert!(
-        ran.out
-            .contains("b is near a (distance 0, similarity 1.00, cosine 1.00)"),
-        "{}",
-        ran.out
-    );
-    assert!(
-        ran.out
-            .contains("c is near a (distance 0, similarity 1.00, cosine 1.00)"),
-        "{}",
-        ran.out
-    );
+    let lines = format!("a\t{first}\nb\t{first}\na\t{second}\nc\t{second}\n");
+    folder.file("in.tsv", lines)?;
+    folder.file("none.tsv", "")?;
+    folder
+        .run(&format!(
+            "ingest d.simdb in.tsv {WIDE} --verify cosine --texts none.tsv"
+        ))?
+        .expect(0)
+        .prints("b is near a (distance 0, similarity 1.00, cosine 1.00)")
+        .prints("c is near a (distance 0, similarity 1.00, cosine 1.00)");
     Ok(())
 }
 
@@ -351,105 +299,55 @@ fn a_key_that_comes_again_is_compared_by_the_text_that_is_stored() -> TestResult
 fn query_compares_texts_of_a_compressed_file() -> TestResult {
     let folder = Folder::new()?;
     let input = texts(&folder)?;
-    let path = folder.path("d.simdb");
-    run!(
-        "ingest",
-        &path,
-        folder.path("in.tsv"),
-        WIDE[0],
-        WIDE[1],
-        WIDE[2],
-        WIDE[3]
-    )
-    .expect(0);
-    let packed = folder.file("texts.tsv.gz", gzip(input.as_bytes())?)?;
-    let ask = |how: &str,
-               what: &str,
-               texts: &std::path::Path,
-               json: &str|
-     -> Result<Ran, Box<dyn std::error::Error>> {
-        Ok(run!(
-            "query",
-            &path,
-            how,
-            what,
-            "--verify",
-            "words",
-            "--min-verified",
-            "0.8",
-            "--texts",
-            texts,
-            json
-        ))
+    folder
+        .run(&format!("ingest d.simdb in.tsv {WIDE}"))?
+        .expect(0);
+    let packed = "texts.tsv.gz";
+    folder.file(packed, gzip(input.as_bytes())?)?;
+    let ask = |how: &str, what: &str, texts: &str, more: &str| {
+        let mut command = folder.command("query d.simdb --verify words --min-verified 0.8");
+        command
+            .args([how, what, "--texts", texts, more])
+            .output()
+            .map(Ran::from)
     };
     let plain = "--limit=10";
-    assert_eq!(
-        ask("--key", "c", &packed, plain)?.expect(0).out,
-        "0\t1.00\t1.00\tc\n"
-    );
-    let found = ask("--text", &text("said the mayor"), &packed, "--json")?
+    let ran = ask("--key", "c", packed, plain)?.expect(0);
+    assert_eq!(ran.out, "0\t1.00\t1.00\tc\n");
+    let mayor = text("said the mayor");
+    let found = ask("--text", &mayor, packed, "--json")?
         .expect(0)
         .object()?;
-    let keys: Vec<_> = found["matches"]
-        .as_array()
-        .ok_or("a list")?
-        .iter()
-        .map(|it| it["key"].clone())
-        .collect();
+    let found = found["matches"].as_array().ok_or("a list")?;
+    let keys: Vec<_> = found.iter().map(|it| &it["key"]).collect();
     assert_eq!(keys, ["a", "b"]);
-    assert_eq!(found["matches"][0]["words"], 1.0);
-    assert!(
-        ask(
-            "--text",
-            "nobody has ever told this story of a lamp to anyone",
-            &packed,
-            plain
-        )?
-        .code
-            == Some(1)
-    );
+    assert_eq!(found[0]["words"], 1.0);
+    let other = "nobody has ever told this story of a lamp to anyone";
+    ask("--text", other, packed, plain)?.expect(1);
     // Records, of HTML too, with their own texts.
-    let page = format!(
-        "<html><body><p>{}</p><script>no text</script>",
-        text("said the mayor")
-    );
+    let page = format!("<html><body><p>{mayor}</p><script>no text</script>");
     let page = serde_json::json!({"id": "p", "html": page}).to_string();
-    let pages = folder.file("pages.jsonl", page)?;
-    let pages_path = pages.to_str().ok_or("UTF-8")?.to_owned();
-    let ran = ask("--input", &pages_path, &packed, plain)?.expect(0);
-    assert!(
-        ran.out
-            .starts_with("p is near a (distance 0, similarity 1.00, words 1.00), b "),
-        "{}",
-        ran.out
-    );
-    // What is stored without a text cannot be told.
-    let some = folder.file("some.tsv", format!("b\t{}\n", text("said a mayor")))?;
-    let ran = ask("--text", &text("said the mayor"), &some, plain)?
+    folder.file("pages.jsonl", page)?;
+    ask("--input", "pages.jsonl", packed, plain)?
         .expect(0)
-        .says("a: there is no text in");
-    assert!(
-        ran.out.ends_with("\tb\n") && ran.out.lines().count() == 1,
-        "{}",
-        ran.out
-    );
-    let none = folder.file("none.tsv", "")?;
-    ask("--text", &text("said the mayor"), &none, plain)?
-        .expect(2)
-        .says("b: there is no text in");
-    ask("--input", &pages_path, &some, plain)?.expect(2);
+        .begins("p is near a (distance 0, similarity 1.00, words 1.00), b ");
+    // What is stored without a text cannot be told.
+    folder.file("some.tsv", format!("b\t{}\n", text("said a mayor")))?;
+    let ran = ask("--text", &mayor, "some.tsv", plain)?
+        .expect(0)
+        .says("a: there is no text in")
+        .ends("\tb\n");
+    assert_eq!(ran.out.lines().count(), 1, "{ran:?}");
+    folder.file("none.tsv", "")?;
+    ask("--text", &mayor, "none.tsv", plain)?.refused("b: there is no text in");
+    ask("--input", "pages.jsonl", "some.tsv", plain)?.expect(2);
     // Pages are found by the texts of pages, and the last of a key counts.
     let a = |html: &str| serde_json::json!({"id": "a", "html": html}).to_string();
-    let html = folder.file(
-        "html.jsonl",
-        format!(
-            "{}\n{}\n",
-            a("<p>old"),
-            a(&format!("<p>{}", text("said the mayor")))
-        ),
-    )?;
-    let ran = ask("--text", &text("said the mayor"), &html, plain)?.expect(0);
-    assert!(ran.out.contains("\t1.00\ta\n"), "{}", ran.out);
+    let (old, new) = (a("<p>old"), a(&format!("<p>{mayor}")));
+    folder.file("html.jsonl", format!("{old}\n{new}\n"))?;
+    ask("--text", &mayor, "html.jsonl", plain)?
+        .expect(0)
+        .prints("\t1.00\ta\n");
     Ok(())
 }
 
@@ -460,22 +358,16 @@ fn a_folder_for_temporary_files_that_cannot_be_used_is_named() -> TestResult {
     let folder = Folder::new()?;
     texts(&folder)?;
     let path = folder.path("d.simdb");
-    run!("ingest", &path, folder.path("in.tsv")).expect(0);
-    let commands: [&[&str]; 2] = [
-        &[
-            "query", "d.simdb", "--key", "c", "--verify", "words", "--texts", "in.tsv",
-        ],
-        &["pairs", "d.simdb", "--with", "in.tsv"],
+    done!("ingest", &path, folder.path("in.tsv"));
+    let commands = [
+        "query d.simdb --key c --verify words --texts in.tsv",
+        "pairs d.simdb --with in.tsv",
     ];
-    for arguments in commands {
-        let mut command = simdb();
-        command
-            .args(arguments)
-            .env("TMPDIR", folder.path("gone"))
-            .current_dir(folder.path("."));
+    for command in commands {
+        let mut command = folder.command(command);
+        command.env("TMPDIR", folder.path("gone"));
         Ran::from(command.output()?)
-            .expect(2)
-            .says("gone: this folder for temporary files cannot be used: ")
+            .refused("gone: this folder for temporary files cannot be used: ")
             .says("; make room there, or let TMPDIR name another one");
     }
     Ok(())
@@ -484,7 +376,6 @@ fn a_folder_for_temporary_files_that_cannot_be_used_is_named() -> TestResult {
 #[test]
 fn payloads_can_be_the_texts() -> TestResult {
     let folder = Folder::new()?;
-    let path = folder.path("d.simdb");
     let line = |key: &str, text: &str, payload: &str| {
         serde_json::json!({"id": key, "text": text, "payload": payload}).to_string() + "\n"
     };
@@ -493,35 +384,17 @@ fn payloads_can_be_the_texts() -> TestResult {
         text("ships ferries trains and planes wait"),
     );
     let input = line("a", &a, &a) + &line("b", &a, "") + &line("c", &c, &c) + &line("d", &a, &a);
-    let input = folder.file("in.jsonl", input)?;
-    let ran = run!(
-        "ingest",
-        &path,
-        &input,
-        WIDE[0],
-        WIDE[1],
-        WIDE[2],
-        WIDE[3],
-        "--verify",
-        "cosine",
-        "--texts",
-        "payload",
-        "--min-verified",
-        "0.95"
-    )
-    .expect(0)
-    .says("b: there is no text in its payload");
-    assert!(
-        ran.out
-            .starts_with("d is near a (distance 0, similarity 1.00, cosine 1.00)\n4 doc"),
-        "{}",
-        ran.out
-    );
-    assert!(ran.out.contains("1 without text"), "{}", ran.out);
-    let ran = run!(
-        "query", &path, "--key", "d", "--verify", "words", "--texts", "payload"
-    )
-    .expect(0);
+    folder.file("in.jsonl", input)?;
+    let verify = "--verify cosine --texts payload --min-verified 0.95";
+    folder
+        .run(&format!("ingest d.simdb in.jsonl {WIDE} {verify}"))?
+        .expect(0)
+        .says("b: there is no text in its payload")
+        .begins("d is near a (distance 0, similarity 1.00, cosine 1.00)\n4 doc")
+        .prints("1 without text");
+    let ran = folder
+        .run("query d.simdb --key d --verify words --texts payload")?
+        .expect(0);
     assert_eq!(ran.out, "0\t1.00\t1.00\td\n0\t1.00\t1.00\ta\n");
     Ok(())
 }
@@ -535,31 +408,27 @@ fn sentences_are_compared_by_their_own_texts() -> TestResult {
         "a\tThe river rose above its banks on Sunday. Nobody was hurt in the town.\n\
          b\tSchools stay closed until Friday. The river rose above its banks on Sunday!\n",
     )?;
-    let none = folder.file("none.tsv", "")?;
-    let ran = run!(
-        "ingest", &path, &input, "--unit", "sentence", "--verify", "words", "--texts", &none
-    )
-    .expect(0);
-    assert!(
-        ran.out
-            .starts_with("b#2 is near a#1 (distance 0, similarity 1.00, words 1.00)\n"),
-        "{}",
-        ran.out
-    );
+    folder.file("none.tsv", "")?;
+    folder
+        .run("ingest d.simdb in.tsv --unit sentence --verify words --texts none.tsv")?
+        .expect(0)
+        .begins("b#2 is near a#1 (distance 0, similarity 1.00, words 1.00)\n");
     let asked = "Who knew? Schools stay closed until Friday.";
-    let ran = run!(
-        "query", &path, "--unit", "sentence", "--text", asked, "--verify", "words", "--texts",
-        &input
+    let ran = done!(
+        "query",
+        &path,
+        "--unit sentence --verify words --texts",
+        &input,
+        "--text",
+        asked
     );
     assert_eq!(
-        ran.expect(0).out,
+        ran.out,
         "#2 is near b#1 (distance 0, similarity 1.00, words 1.00)\n"
     );
-    run!(
-        "ingest", &path, &input, "--unit", "sentence", "--verify", "words", "--texts", "payload"
-    )
-    .expect(2)
-    .says("the payload of a unit");
+    folder
+        .run("ingest d.simdb in.tsv --unit sentence --verify words --texts payload")?
+        .refused("the payload of a unit");
     Ok(())
 }
 
@@ -568,59 +437,25 @@ fn what_cannot_be_compared_is_refused() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     Database::create(&path, &CreateOptions::new().scheme(Scheme::Minwise1))?;
-    let ask = |more: [&str; 4]| -> Result<Ran, Box<dyn std::error::Error>> {
-        Ok(run!(
-            "query",
-            &path,
-            "--fingerprint",
-            "00000000000000ff",
-            more[0],
-            more[1],
-            more[2],
-            more[3]
+    let ask = |more: &str| {
+        folder.run(&format!(
+            "query d.simdb --fingerprint 00000000000000ff {more}"
         ))
     };
-    ask(["--verify", "words", "--texts", "payload"])?
-        .expect(2)
-        .says("a fingerprint has none");
-    ask(["--verify", "words", "--limit", "3"])?
-        .expect(2)
-        .says("--texts");
-    ask(["--texts", "payload", "--limit", "3"])?
-        .expect(2)
-        .says("--verify");
-    ask(["--min-verified", "0.5", "--limit", "3"])?
-        .expect(2)
-        .says("--verify");
-    run!(
-        "query",
-        &path,
-        "--text",
-        "a",
-        "--verify",
-        "words",
-        "--texts",
-        folder.path("absent")
-    )
-    .expect(2)
-    .says("no such file");
+    ask("--verify words --texts payload")?.refused("a fingerprint has none");
+    ask("--verify words --limit 3")?.refused("--texts");
+    ask("--texts payload --limit 3")?.refused("--verify");
+    ask("--min-verified 0.5 --limit 3")?.refused("--verify");
+    folder
+        .run("query d.simdb --text a --verify words --texts absent")?
+        .refused("no such file");
     // Nothing is created before it is known that the texts are there.
     let new = folder.path("new.simdb");
-    let pages = folder.file("pages.tsv", "a\ttext\n")?;
-    run!(
-        "ingest",
-        &new,
-        &pages,
-        "--verify",
-        "words",
-        "--texts",
-        folder.path("absent")
-    )
-    .expect(2)
-    .says("no such file");
-    run!("ingest", &new, "-", "--verify", "words", "--texts", "-")
-        .expect(2)
-        .says("not both");
+    folder.file("pages.tsv", "a\ttext\n")?;
+    folder
+        .run("ingest new.simdb pages.tsv --verify words --texts absent")?
+        .refused("no such file");
+    run!("ingest", &new, "- --verify words --texts -").refused("not both");
     assert!(!std::fs::exists(&new)?);
     Ok(())
 }

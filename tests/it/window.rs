@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use simdb::{Change, Database, Document, Expiry, Fingerprint, Near, Policy, Query};
 
-use crate::support::{Folder, TestResult, assert_sound, document, external, insert_all, run};
+use crate::support::{
+    Folder, TestResult, all_documents, all_keys, assert_sound, document, done, every, external,
+    go_on, insert_all, query_of, run,
+};
 
 /// Fingerprints that are far from each other.
 fn spread(i: u64) -> u64 {
@@ -20,21 +23,7 @@ fn spread(i: u64) -> u64 {
 }
 
 fn expire(database: &Database, expiry: &Expiry) -> simdb::Result<u64> {
-    database.expire(expiry, |_| ControlFlow::Continue(()))
-}
-
-/// The keys of all documents, in order.
-fn all_keys(database: &Database) -> Result<Vec<String>, Box<dyn std::error::Error>> {
-    let documents = database
-        .snapshot()?
-        .documents()
-        .collect::<simdb::Result<Vec<_>>>()?;
-    let mut keys: Vec<_> = documents
-        .iter()
-        .map(|it| String::from_utf8_lossy(it.key()).into_owned())
-        .collect();
-    keys.sort();
-    Ok(keys)
+    database.expire(expiry, every)
 }
 
 /// The shortest time of some calls, in seconds.
@@ -66,7 +55,7 @@ fn older_documents_of_a_fingerprint_cost_a_search_by_time_nothing() -> TestResul
     database.settle()?;
     let snapshot = database.snapshot()?;
     for since in [10_000, 29_000, 1 << 30] {
-        let query = |bits| Query::new(Fingerprint::from_bits(bits)).near(Near::new().since(since));
+        let query = |bits| query_of(bits).near(Near::new().since(since));
         assert_eq!(snapshot.query(&query(7))?.total(), 0);
         let without = shortest(|| snapshot.query(&query(spread(1 << 40))).map(drop))?;
         let with = shortest(|| snapshot.query(&query(7)).map(drop))?;
@@ -87,7 +76,7 @@ fn older_documents_of_a_fingerprint_cost_a_search_by_time_nothing() -> TestResul
     insert_all(&database, (70_001..72_000).map(hot))?;
     let found = database
         .snapshot()?
-        .query(&Query::new(Fingerprint::from_bits(7)).near(Near::new().since(50_000)))?;
+        .query(&query_of(7).near(Near::new().since(50_000)))?;
     assert_eq!(
         (found.total(), found.nearest().map(|it| it.document.key())),
         (1, Some(&b"hot 70000"[..]))
@@ -191,10 +180,7 @@ fn what_leaves_a_window_leaves_the_file() -> TestResult {
             database.settle()?;
         }
         if turn == 1 {
-            let kept = database
-                .snapshot()?
-                .documents()
-                .collect::<simdb::Result<Vec<_>>>()?;
+            let kept = all_documents(&database)?;
             for some in kept.chunks(30) {
                 insert_all(&fresh, some.iter().cloned())?;
                 fresh_bytes = sizes(&fresh)?;
@@ -204,10 +190,7 @@ fn what_leaves_a_window_leaves_the_file() -> TestResult {
             bytes = bytes.min(sizes(&database)?);
         }
     }
-    let documents = database
-        .snapshot()?
-        .documents()
-        .collect::<simdb::Result<Vec<_>>>()?;
+    let documents = all_documents(&database)?;
     let end = (TURNS * WINDOW) as i64;
     assert!(
         documents
@@ -252,7 +235,7 @@ fn an_expiry_that_is_stopped_is_finished_by_the_next() -> TestResult {
     assert_eq!(expire(&database, &expiry)?, 0);
     let mut right: Vec<_> = (300..400).map(|i| format!("page {i}")).collect();
     right.sort();
-    assert_eq!(all_keys(&database)?, right);
+    assert_eq!(all_keys(&database.snapshot()?)?, right);
     assert_eq!(
         expire(&database, &Expiry::new())?,
         0,
@@ -286,7 +269,7 @@ fn a_scope_goes_as_a_whole_or_by_time() -> TestResult {
             150
         );
         assert_eq!(
-            all_keys(&database)?,
+            all_keys(&database.snapshot()?)?,
             remaining(&|it| it.scope() != "a" || it.seen() >= 450)
         );
         assert_sound(&database)?;
@@ -294,10 +277,13 @@ fn a_scope_goes_as_a_whole_or_by_time() -> TestResult {
             expire(&database, &Expiry::new().scopes(["a", "none such"]))?,
             150
         );
-        assert_eq!(all_keys(&database)?, remaining(&|it| it.scope() != "a"));
+        assert_eq!(
+            all_keys(&database.snapshot()?)?,
+            remaining(&|it| it.scope() != "a")
+        );
         assert_eq!(expire(&database, &Expiry::new().scopes([""]))?, 300);
         assert_eq!(
-            all_keys(&database)?,
+            all_keys(&database.snapshot()?)?,
             remaining(&|it| it.scope() == "b" || it.scope() == "c")
         );
         assert_eq!(
@@ -313,7 +299,7 @@ fn a_scope_goes_as_a_whole_or_by_time() -> TestResult {
 /// took 2.8 µs, and of 200,000 each took 16.
 #[test]
 fn an_expiry_by_scope_takes_as_long_for_each_document_of_many() -> TestResult {
-    let took = |documents: u64| -> Result<f64, Box<dyn std::error::Error>> {
+    let took = |documents: u64| -> TestResult<f64> {
         let folder = Folder::in_memory()?;
         let options = external().tiny_blocks();
         let database = Database::create(folder.path("d.simdb"), &options)?;
@@ -325,7 +311,7 @@ fn an_expiry_by_scope_takes_as_long_for_each_document_of_many() -> TestResult {
         let mut least = f64::MAX;
         for _ in 0..3 {
             let begun = Instant::now();
-            let listed = snapshot.to_expire(&expiry, |_| ControlFlow::Continue(()))?;
+            let listed = snapshot.to_expire(&expiry, every)?;
             least = least.min(begun.elapsed().as_secs_f64());
             assert_eq!(listed, documents / 2);
         }
@@ -379,10 +365,7 @@ fn others_write_while_documents_expire() -> TestResult {
     });
     let (new, deleted) = written.map_err(|_| "the writer has panicked")??;
     assert_eq!(removed? + deleted, 1_200);
-    let documents = database
-        .snapshot()?
-        .documents()
-        .collect::<simdb::Result<Vec<_>>>()?;
+    let documents = all_documents(&database)?;
     assert!(documents.iter().all(|it| it.seen() == 100));
     let kept = documents
         .iter()
@@ -420,9 +403,7 @@ fn an_expiry_begins_anew_when_a_compaction_came_between() -> TestResult {
         txn.commit()?;
         Ok(deleted.is_some())
     };
-    let compact = |database: &Database, plan: &str| {
-        database.compact_with_plan(plan, |_, _| ControlFlow::Continue(()))
-    };
+    let compact = |database: &Database, plan: &str| database.compact_with_plan(plan, go_on);
     for plan in ["4x16", "3x21"] {
         // Between two steps.
         let database = filled(&format!("steps {plan}"))?;
@@ -518,7 +499,7 @@ fn a_touched_document_stays_in_the_window() -> TestResult {
     assert_eq!(snapshot.stats()?.documents, 2);
     drop(snapshot);
     assert_eq!(expire(&database, &Expiry::new().before(400))?, 1);
-    assert_eq!(all_keys(&database)?, ["b"]);
+    assert_eq!(all_keys(&database.snapshot()?)?, ["b"]);
     assert_sound(&database)?;
     Ok(())
 }
@@ -535,50 +516,30 @@ fn the_program_expires_deletes_scopes_and_touches() -> TestResult {
         (first..last).map(|i| format!("{}\n", line(i))).collect()
     };
     let input = folder.file("in.jsonl", lines(0, 90))?;
-    run!("ingest", &path, &input, "--scheme", "external").expect(0);
-    let removed = run!(
-        "expire",
-        &path,
-        "--before",
-        "1970-01-01T00:00:30Z",
-        "--json"
-    )
-    .expect(0)
-    .object()?;
+    done!("ingest", &path, &input, "--scheme external");
+    let removed = done!("expire", &path, "--before 1970-01-01T00:00:30Z --json").object()?;
     assert_eq!(removed, json!({"removed": 30}));
     assert_eq!(
-        run!("expire", &path, "--before", "45", "--scope", "s0")
-            .expect(0)
-            .out,
+        done!("expire", &path, "--before 45 --scope s0").out,
         "removed 5 documents\n"
     );
     assert_eq!(
-        run!("delete", &path, "--scope", "s1", "--scope", "s2")
-            .expect(0)
-            .out,
+        done!("delete", &path, "--scope s1 --scope s2").out,
         "removed 40 documents\n"
     );
     run!("delete", &path).expect(2);
-    run!("delete", &path, "k60", "--scope", "s0").expect(2);
+    run!("delete", &path, "k60 --scope s0").expect(2);
     run!("expire", &path).expect(2);
-    run!("expire", &path, "--before", "someday")
-        .expect(2)
-        .says("2020-01-31");
+    run!("expire", &path, "--before someday").refused("2020-01-31");
     let same = json!({"key": "again", "fingerprint": format!("{:016x}", spread(60)), "seen": 500});
     let input = folder.file("again.jsonl", format!("{same}\n"))?;
-    run!("ingest", &path, &input, "--on-duplicate", "skip", "--touch").expect(0);
+    done!("ingest", &path, &input, "--on-duplicate skip --touch");
+    assert_eq!(done!("get", &path, "k60 --json").object()?["seen"], 500);
     assert_eq!(
-        run!("get", &path, "k60", "--json").expect(0).object()?["seen"],
-        500
-    );
-    assert_eq!(
-        run!("expire", &path, "--before", "400").expect(0).out,
+        done!("expire", &path, "--before 400").out,
         "removed 14 documents\n"
     );
-    assert_eq!(
-        run!("stats", &path, "--json").expect(0).object()?["documents"],
-        1
-    );
-    run!("check", &path).expect(0);
+    assert_eq!(done!("stats", &path, "--json").object()?["documents"], 1);
+    done!("check", &path);
     Ok(())
 }

@@ -1,22 +1,22 @@
 //! The words of the command line: names of commands, the version, completions, the manual, colours and silence.
 
-use std::process::Stdio;
-
-use crate::support::{Folder, Ran, TestResult, document, insert_all, run, simdb, spread};
+use crate::support::{
+    Folder, Piped, Ran, TestResult, document, done, insert_all, program, run, spread,
+};
 
 #[test]
 fn names_that_mean_the_same_are_taken() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    run!("create", &path, "--scheme", "external").expect(0);
+    done!("create", &path, "--scheme external");
     let input = folder.file("in.tsv", "a\t0000000000000000\n")?;
-    run!("add", &path, &input, "--input-format", "fingerprints").expect(0);
-    let expected = run!("stats", &path, "--json").expect(0).out;
-    assert_eq!(run!("info", &path, "--json").expect(0).out, expected);
-    run!("verify", &path).expect(0);
-    run!("vacuum", &path).expect(0);
-    run!("search", &path, "--key", "a").expect(0);
-    assert_eq!(run!("rm", &path, "a").expect(0).out, "deleted a\n");
+    done!("add", &path, &input, "--input-format fingerprints");
+    let expected = done!("stats", &path, "--json").out;
+    assert_eq!(done!("info", &path, "--json").out, expected);
+    done!("verify", &path);
+    done!("vacuum", &path);
+    done!("search", &path, "--key a");
+    assert_eq!(done!("rm", &path, "a").out, "deleted a\n");
     Ok(())
 }
 
@@ -35,9 +35,7 @@ fn names_of_other_programs_lead_to_the_right_command() -> TestResult {
         assert!(ran.out.is_empty());
         ran.says(name).says(command);
     }
-    run!("pages.simdb", "stats")
-        .expect(2)
-        .says("the command stands before the database");
+    run!("pages.simdb stats").refused("the command stands before the database");
     Ok(())
 }
 
@@ -47,24 +45,18 @@ fn who_gives_the_key_first_is_told_the_order() -> TestResult {
     drop(folder.database("d.simdb")?);
     for command in ["get", "delete"] {
         run!(command, folder.path("key"), folder.path("d.simdb"))
-            .expect(2)
-            .says("the database comes before the key");
+            .refused("the database comes before the key");
     }
-    run!("create", folder.path("e.simdb"), "--max-distance", "3.5")
-        .expect(2)
-        .says("3.5 is not a number of bits from 0 to 64");
-    run!("plan", "--expect", "1e18")
-        .expect(2)
-        .says("at most 1.1e12 documents");
-    run!("load", folder.path("e.simdb"), folder.path(""))
-        .expect(2)
-        .says("is a directory");
+    run!("create", folder.path("e.simdb"), "--max-distance 3.5")
+        .refused("3.5 is not a number of bits from 0 to 64");
+    run!("plan --expect 1e18").refused("at most 1.1e12 documents");
+    run!("load", folder.path("e.simdb"), folder.path("")).refused("is a directory");
     Ok(())
 }
 
 #[test]
 fn the_version_names_that_of_the_format() -> TestResult {
-    let version = run!("--version").expect(0).out;
+    let version = done!("--version").out;
     assert!(
         version.starts_with(concat!("simdb ", env!("CARGO_PKG_VERSION"), " (")),
         "{version}"
@@ -78,15 +70,15 @@ fn the_version_names_that_of_the_format() -> TestResult {
 
 #[test]
 fn completions_and_manual_know_every_command() -> TestResult {
-    let manual = run!("manual").expect(0).out;
+    let manual = done!("manual").out;
     assert!(manual.contains(".TH simdb 1"), "{}", &manual[..200]);
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = run!("completions", shell).expect(0).out;
+        let script = done!("completions", shell).out;
         for command in ["ingest", "query", "vacuum", "dry-run", "completions"] {
             assert!(script.contains(command), "{shell}: {command}");
         }
     }
-    let help = run!("--help").expect(0).out;
+    let help = done!("--help").out;
     let names: Vec<&str> = help
         .lines()
         .filter_map(|line| line.strip_prefix("  "))
@@ -100,58 +92,41 @@ fn completions_and_manual_know_every_command() -> TestResult {
             "{name}"
         );
     }
-    run!("completions", "tcsh")
-        .expect(2)
-        .says("[possible values:");
+    run!("completions tcsh").refused("[possible values:");
     Ok(())
 }
 
 #[test]
 fn colours_come_when_they_are_wanted() -> TestResult {
-    let coloured = |arguments: &[&str]| -> std::io::Result<bool> {
-        let ran: Ran = simdb()
-            .args(arguments)
-            .env_remove("NO_COLOR")
-            .output()?
-            .into();
+    let coloured = |words: &str| -> std::io::Result<bool> {
+        let mut command = program!(..words.split(' '));
+        let ran = Ran::from(command.env_remove("NO_COLOR").output()?);
         Ok((ran.out + &ran.err).contains('\u{1b}'))
     };
-    assert!(coloured(&["--color", "always", "nonesuch"])?);
-    assert!(coloured(&["--help", "--color=always"])?);
-    assert!(!coloured(&["--color=never", "--help"])?);
-    assert!(!coloured(&["--help"])?, "a pipe is no terminal");
-    run!("--color", "sometimes", "--help")
-        .expect(2)
-        .says("always");
+    assert!(coloured("--color always nonesuch")?);
+    assert!(coloured("--help --color=always")?);
+    assert!(!coloured("--color=never --help")?);
+    assert!(!coloured("--help")?, "a pipe is no terminal");
+    run!("--color sometimes --help").refused("always");
     Ok(())
 }
 
 #[test]
 fn quiet_leaves_errors_and_data() -> TestResult {
     let folder = Folder::new()?;
-    let path = folder.path("d.simdb");
-    insert_all(
-        &folder.database("d.simdb")?,
-        [document("a", 0), document("b", 1)],
-    )?;
-    let ask = |arguments: &[&str]| -> std::io::Result<Ran> {
-        Ok(simdb()
-            .arg("query")
-            .arg(&path)
-            .args(arguments)
-            .output()?
-            .into())
-    };
-    let one = ["--fingerprint", "0000000000000000", "--limit", "1"];
-    ask(&one)?.expect(0).says("1 of 2 matches shown");
-    let quiet = ask(&[&one[..], &["--quiet"]].concat())?.expect(0);
-    assert_eq!((quiet.out.as_str(), quiet.err.as_str()), ("0\t-\ta\n", ""));
-    let none = ["--fingerprint", "ffffffffffffffff"];
-    ask(&none)?.expect(1).says("no match within distance 3");
-    assert_eq!(ask(&[&none[..], &["-q"]].concat())?.expect(1).err, "");
-    run!("-q", "stats", folder.path("none.simdb"))
-        .expect(2)
-        .says("no such database");
+    let stored = [document("a", 0), document("b", 1)];
+    insert_all(&folder.database("d.simdb")?, stored)?;
+    let one = "query d.simdb --fingerprint 0000000000000000 --limit 1";
+    folder.run(one)?.expect(0).says("1 of 2 matches shown");
+    let quiet = folder.run(&format!("{one} --quiet"))?.expect(0);
+    assert_eq!((&quiet.out[..], &quiet.err[..]), ("0\t-\ta\n", ""));
+    let none = "query d.simdb --fingerprint ffffffffffffffff";
+    folder
+        .run(none)?
+        .expect(1)
+        .says("no match within distance 3");
+    assert_eq!(folder.run(&format!("{none} -q"))?.expect(1).err, "");
+    run!("-q stats", folder.path("none.simdb")).refused("no such database");
     Ok(())
 }
 
@@ -161,29 +136,15 @@ fn a_query_that_finds_nothing_says_what_it_asked_for() -> TestResult {
     let path = folder.path("d.simdb");
     let text = "one two three four five six seven eight nine ten eleven twelve";
     let input = folder.file("in.tsv", format!("a\t{text}\n"))?;
-    run!("ingest", &path, &input).expect(0);
+    done!("ingest", &path, &input);
     let other = "quite another text that has nothing at all to do with what is in the file";
     let ran = run!("query", &path, "--text", other).expect(1);
-    assert_eq!(
-        (ran.out.as_str(), ran.err.as_str()),
-        (
-            "",
-            "simdb: no match within distance 8 and of similarity 0.7 or more\n"
-        )
-    );
-    run!(
-        "query",
-        &path,
-        "--text",
-        text,
-        "--scope",
-        "en",
-        "--max-distance",
-        "2"
-    )
-    .expect(1)
-    .says("no match within distance 2");
-    run!("query", &path, "--text", text, "--scope", "en")
+    let said = "simdb: no match within distance 8 and of similarity 0.7 or more\n";
+    assert_eq!((&ran.out[..], &ran.err[..]), ("", said));
+    run!("query", &path, "--scope en --max-distance 2 --text", text)
+        .expect(1)
+        .says("no match within distance 2");
+    run!("query", &path, "--text", text, "--scope en")
         .expect(1)
         .says("in scope en");
     Ok(())
@@ -192,55 +153,20 @@ fn a_query_that_finds_nothing_says_what_it_asked_for() -> TestResult {
 #[test]
 fn a_limit_of_zero_prints_totals_only() -> TestResult {
     let folder = Folder::new()?;
-    let path = folder.path("d.simdb");
-    insert_all(
-        &folder.database("d.simdb")?,
-        [document("a", 0), document("b", 1)],
-    )?;
-    let asked = folder.file("asked.tsv", "x\t0000000000000003\ny\tffffffffffffffff\n")?;
-    let ran = run!(
-        "query",
-        &path,
-        "--fingerprint",
-        "0000000000000000",
-        "--limit",
-        "0"
-    )
-    .expect(0);
-    assert_eq!(ran.out, "2\n");
-    let ran = run!(
-        "query",
-        &path,
-        "--fingerprint",
-        "ffffffffffffffff",
-        "--limit",
-        "0"
-    )
-    .expect(1);
-    assert_eq!(ran.out, "0\n");
-    let all = ["--input-format", "fingerprints", "--limit", "0"];
-    let mut command = simdb();
-    command
-        .arg("query")
-        .arg(&path)
-        .arg("--input")
-        .arg(&asked)
-        .args(all);
-    let text: Ran = command.output()?.into();
-    assert_eq!(text.expect(0).out, "2\tx\n0\ty\n");
-    let json: Ran = command.arg("--json").output()?.into();
-    let totals: Vec<_> = json
-        .expect(0)
-        .json()?
-        .iter()
-        .map(|it| (it["total"].clone(), it["matches"].clone()))
-        .collect();
+    let stored = [document("a", 0), document("b", 1)];
+    insert_all(&folder.database("d.simdb")?, stored)?;
+    folder.file("asked.tsv", "x\t0000000000000003\ny\tffffffffffffffff\n")?;
+    let ran = |more: &str| folder.run(&format!("query d.simdb --limit 0 {more}"));
+    assert_eq!(ran("--fingerprint 0000000000000000")?.expect(0).out, "2\n");
+    assert_eq!(ran("--fingerprint ffffffffffffffff")?.expect(1).out, "0\n");
+    let all = "--input asked.tsv --input-format fingerprints";
+    assert_eq!(ran(all)?.expect(0).out, "2\tx\n0\ty\n");
+    let json = ran(&format!("{all} --json"))?.expect(0).json()?;
+    let totals = json.iter().map(|it| (&it["total"], &it["matches"]));
+    let none = serde_json::json!([]);
     assert_eq!(
-        totals,
-        [
-            (2.into(), serde_json::json!([])),
-            (0.into(), serde_json::json!([]))
-        ]
+        totals.collect::<Vec<_>>(),
+        [(&2.into(), &none), (&0.into(), &none)]
     );
     Ok(())
 }
@@ -249,30 +175,18 @@ fn a_limit_of_zero_prints_totals_only() -> TestResult {
 #[test]
 fn of_several_that_create_one_file_the_losers_say_that_it_is_in_use() -> TestResult {
     let folder = Folder::new()?;
-    let lines: String = (0..5_000_u64)
-        .map(|i| format!("{i}\t{:016x}\n", spread(i)))
-        .collect();
-    let input = folder.file("in.tsv", lines)?;
+    let lines = (0..5_000_u64).map(|i| format!("{i}\t{:016x}\n", spread(i)));
+    folder.file("in.tsv", lines.collect::<String>())?;
     for round in 0..3 {
-        let ingest = || {
-            let mut command = simdb();
-            command
-                .arg("ingest")
-                .arg(folder.path(&format!("{round}.simdb")))
-                .arg(&input);
-            command
-                .args(["--input-format", "fingerprints"])
-                .stdout(Stdio::null())
-                .stderr(Stdio::piped())
-                .spawn()
-        };
-        let children = (0..4).map(|_| ingest()).collect::<Result<Vec<_>, _>>()?;
+        let words = format!("ingest {round}.simdb in.tsv --input-format fingerprints");
+        let ingest = |_| folder.command(&words).piped();
+        let children = (0..4).map(ingest).collect::<Result<Vec<_>, _>>()?;
         let mut done = 0;
         for child in children {
             let ran = Ran::from(child.wait_with_output()?);
             match ran.code {
                 Some(0) => done += 1,
-                _ => _ = ran.expect(2).says("in use by another process"),
+                _ => _ = ran.refused("in use by another process"),
             }
         }
         assert!(done > 0);

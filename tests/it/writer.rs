@@ -7,14 +7,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use simdb::{
-    Answers, Database, Document, Error, Fingerprint, Near, Policy, Ticket, TrySubmit, Verdict,
-    Writer, WriterOptions,
+    Answers, Database, Document, Error, Fingerprint, Near, OpenOptions, Policy, Ticket, TrySubmit,
+    Verdict, Writer, WriterOptions,
 };
 
 use crate::support::random::Random;
 use crate::support::{
-    Folder, LIMIT, TestResult, assert_sound, document, in_one_of_five_tries, insert_all, numbered,
-    spread, wait_until, within,
+    Folder, LIMIT, TestResult, all_documents, assert_error, assert_sound, document,
+    in_one_of_five_tries, insert_all, numbered, spread, stored, wait_until, within,
 };
 
 /// So long that nobody sleeps it out.
@@ -41,10 +41,6 @@ fn in_threads<T: Send + 'static>(
             .map(|it| it.join().expect("no thread panics"))
             .collect()
     })
-}
-
-fn stored(database: &Database) -> simdb::Result<u64> {
-    Ok(database.snapshot()?.stats()?.documents)
 }
 
 /// What these tests are made of.
@@ -90,11 +86,8 @@ fn assert_explained(folder: &Folder, database: &Database, history: &[Done]) -> T
         match done {
             Done::Inserted(inserted) => {
                 let (document, policy, verdict) = &**inserted;
-                assert_eq!(
-                    txn.insert_if_new(document, policy)?,
-                    *verdict,
-                    "submission {index}"
-                );
+                let again = txn.insert_if_new(document, policy)?;
+                assert_eq!(again, *verdict, "submission {index}");
             }
             Done::Deleted(key, deleted) => {
                 assert_eq!(txn.delete(key)?, *deleted, "submission {index}");
@@ -102,11 +95,10 @@ fn assert_explained(folder: &Folder, database: &Database, history: &[Done]) -> T
         }
         txn.commit()?;
     }
-    let content = |database: &Database| {
-        let all: Result<Vec<_>, _> = database.snapshot()?.documents().collect();
-        let mut all = all?;
+    let content = |database: &Database| -> simdb::Result<Vec<Document>> {
+        let mut all = all_documents(database)?;
         all.sort_by(|a, b| a.key().cmp(b.key()));
-        Ok::<_, Error>(all)
+        Ok(all)
     };
     assert_eq!(content(database)?, content(&alone)?);
     Ok(assert_sound(database)?)
@@ -371,26 +363,13 @@ fn a_document_out_of_bounds_fails_alone() -> TestResult {
         submit(document("", 4), Policy::link())?,
         submit(numbered(5), Policy::skip())?,
     ];
-    let refused = writer.submit_delete("");
-    assert!(
-        matches!(refused, Err(Error::KeyLength { bytes: 0, .. })),
-        "{refused:?}"
-    );
+    assert_error!(writer.submit_delete("") => Error::KeyLength { bytes: 0, .. });
     writer.flush()?;
     let answers: Vec<_> = tickets.into_iter().map(Ticket::wait).collect();
     assert!(answers[0].is_ok() && answers[4].is_ok(), "{answers:?}");
-    assert!(
-        matches!(answers[1], Err(Error::ScopeLength { bytes: 256, .. })),
-        "{answers:?}"
-    );
-    assert!(
-        matches!(answers[2], Err(Error::MaxDistance { given: 65, .. })),
-        "{answers:?}"
-    );
-    assert!(
-        matches!(answers[3], Err(Error::KeyLength { bytes: 0, .. })),
-        "{answers:?}"
-    );
+    assert_error!(&answers[1] => Error::ScopeLength { bytes: 256, .. });
+    assert_error!(&answers[2] => Error::MaxDistance { given: 65, .. });
+    assert_error!(&answers[3] => Error::KeyLength { bytes: 0, .. });
     assert_eq!(stored(&database)?, 2);
     Ok(())
 }
@@ -420,10 +399,7 @@ fn a_full_queue_makes_threads_wait_and_gives_documents_back() -> TestResult {
         assert!((2..=4).contains(&tickets.len()), "{}", tickets.len());
         assert_eq!(full.document, numbered(tickets.len() as u64).with_seen(0));
         // This thread would wait for the queue, which waits for the transaction of this thread.
-        assert!(matches!(
-            writer.submit(full.clone(), &Policy::link()),
-            Err(Error::WouldDeadlock)
-        ));
+        assert_error!(writer.submit(full.clone(), &Policy::link()) => Error::WouldDeadlock);
         let (entered, enters) = mpsc::channel();
         let waiting = thread::spawn({
             let writer = writer.clone();
@@ -497,7 +473,7 @@ fn dropping_the_last_handle_makes_everything_durable() -> TestResult {
     writer.insert_if_new(&numbered(102), &Policy::link())?;
     let ticket = writer.submit(numbered(103), &Policy::link())?;
     drop(writer);
-    let database = Database::open(folder.path("d.simdb"), &simdb::OpenOptions::new())?;
+    let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
     assert_eq!(stored(&database)?, 104);
     assert!(
         ticket.wait().is_ok(),
@@ -516,33 +492,14 @@ fn a_closed_writer_refuses_and_says_so() -> TestResult {
     writer.close()?;
     writer.close()?;
     assert_eq!(stored(&database)?, 1);
-    assert!(matches!(
-        second.submit(numbered(2), &Policy::link()),
-        Err(Error::WriterClosed)
-    ));
-    assert!(matches!(
-        second.try_submit(numbered(2), &Policy::link()),
-        Err(Error::WriterClosed)
-    ));
-    assert!(matches!(
-        second.submit_delete("1"),
-        Err(Error::WriterClosed)
-    ));
-    assert!(matches!(second.flush(), Err(Error::WriterClosed)));
-    let reading = Database::open(
-        folder.path("d.simdb"),
-        &simdb::OpenOptions::new().read_only(true),
-    );
-    assert!(matches!(reading, Err(Error::Busy { .. })));
+    assert_error!(second.submit(numbered(2), &Policy::link()) => Error::WriterClosed);
+    assert_error!(second.try_submit(numbered(2), &Policy::link()) => Error::WriterClosed);
+    assert_error!(second.submit_delete("1") => Error::WriterClosed);
+    assert_error!(second.flush() => Error::WriterClosed);
+    let reading = || Database::open(folder.path("d.simdb"), &OpenOptions::new().read_only(true));
+    assert_error!(reading() => Error::Busy { .. });
     drop((writer, second, database));
-    let reading = Database::open(
-        folder.path("d.simdb"),
-        &simdb::OpenOptions::new().read_only(true),
-    )?;
-    assert!(matches!(
-        reading.writer(WriterOptions::new()),
-        Err(Error::ReadOnly)
-    ));
+    assert_error!(reading()?.writer(WriterOptions::new()) => Error::ReadOnly);
     Ok(())
 }
 
@@ -557,17 +514,13 @@ fn a_thread_with_a_transaction_cannot_wait_for_the_writer() -> TestResult {
         move || {
             let txn = database.begin_write()?;
             let ticket = writer.submit(numbered(1), &Policy::link())?;
-            assert!(matches!(ticket.wait(), Err(Error::WouldDeadlock)));
-            assert!(matches!(
-                writer.insert_if_new(&numbered(2), &Policy::link()),
-                Err(Error::WouldDeadlock)
-            ));
-            assert!(matches!(
-                writer.submit_delete("1")?.wait(),
-                Err(Error::WouldDeadlock)
-            ));
-            assert!(matches!(writer.flush(), Err(Error::WouldDeadlock)));
-            assert!(matches!(writer.close(), Err(Error::WouldDeadlock)));
+            assert_error!(ticket.wait() => Error::WouldDeadlock);
+            assert_error!(
+                writer.insert_if_new(&numbered(2), &Policy::link()) => Error::WouldDeadlock
+            );
+            assert_error!(writer.submit_delete("1")?.wait() => Error::WouldDeadlock);
+            assert_error!(writer.flush() => Error::WouldDeadlock);
+            assert_error!(writer.close() => Error::WouldDeadlock);
             // Its thread ends by itself.
             drop(writer);
             txn.commit()
@@ -599,7 +552,7 @@ fn a_callback_may_neither_wait_for_the_writer_nor_end_it() -> TestResult {
     let (refused, submitted) = within(LIMIT, move || {
         receive.recv().expect("the callback is called")
     });
-    assert!(matches!(refused, Err(Error::WouldDeadlock)), "{refused:?}");
+    assert_error!(refused => Error::WouldDeadlock);
     submitted?;
     // One that holds the last handle.
     let last = database.writer(WriterOptions::new())?;

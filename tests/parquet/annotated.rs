@@ -6,7 +6,7 @@ use std::path::Path;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, RecordBatch};
-use parquet::arrow::ArrowWriter;
+
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::file::metadata::KeyValue;
@@ -14,12 +14,13 @@ use parquet::file::properties::WriterProperties;
 use serde_json::{Value, json};
 
 use crate::inputs::{columns, lines, write};
-use crate::support::{Folder, TestResult, run};
+use crate::making::write_batch;
+use crate::support::{Folder, TestResult, assert_has, done, run};
 
 const SPARK: &str = "org.apache.spark.sql.parquet.row.metadata";
 
 /// All rows of a file, and the texts that it has of itself.
-fn read(path: &Path) -> Result<(Vec<RecordBatch>, Vec<KeyValue>), Box<dyn std::error::Error>> {
+fn read(path: &Path) -> TestResult<(Vec<RecordBatch>, Vec<KeyValue>)> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?;
     let texts = builder.metadata().file_metadata().key_value_metadata();
     let texts = texts.cloned().unwrap_or_default();
@@ -75,16 +76,10 @@ fn rows_are_told_their_groups_in_columns_of_their_own() -> TestResult {
         .set_compression(Compression::SNAPPY)
         .set_max_row_group_row_count(Some(700))
         .set_key_value_metadata(Some(texts));
-    let mut writer = ArrowWriter::try_new(
-        File::create(&input)?,
-        batch.schema(),
-        Some(properties.build()),
-    )?;
-    writer.write(&batch)?;
-    writer.close()?;
+    write_batch(&input, &batch, Some(properties.build()))?;
     fs::write(&jsonl, lines(2_000))?;
-    run!("dedup", &input, "--output", &output, "--annotate").expect(0);
-    run!("dedup", &jsonl, "--output", &of_lines, "--annotate").expect(0);
+    done!("dedup", &input, "--output", &output, "--annotate");
+    done!("dedup", &jsonl, "--output", &of_lines, "--annotate");
 
     let (batches, texts) = read(&output)?;
     let [annotated] = &batches[..] else {
@@ -124,13 +119,13 @@ fn rows_are_told_their_groups_in_columns_of_their_own() -> TestResult {
 
     // Again, old columns are replaced.
     let again = folder.path("again.parquet");
-    run!("dedup", &output, "--output", &again, "--annotate").expect(0);
+    done!("dedup", &output, "--output", &again, "--annotate");
     let (twice, texts_of_twice) = read(&again)?;
     assert_eq!(twice[0].columns(), annotated.columns());
     assert_eq!(texts_of_twice.len(), texts.len());
     // Two files in one, of which the second has nothing new. One of them is annotated.
     let both = folder.path("both.parquet");
-    run!("dedup", &output, &again, "--output", &both, "--annotate").expect(0);
+    done!("dedup", &output, &again, "--output", &both, "--annotate");
     let (both, _) = read(&both)?;
     assert_eq!(both.iter().map(RecordBatch::num_rows).sum::<usize>(), 4_000);
     Ok(())
@@ -140,9 +135,9 @@ fn rows_are_told_their_groups_in_columns_of_their_own() -> TestResult {
 fn a_cleaned_parquet_file_is_audited() -> TestResult {
     let folder = Folder::new()?;
     let [input, output, list] = ["in.parquet", "out.parquet", "list"].map(|name| folder.path(name));
-    write(&input, columns(2_000, "text"), Compression::SNAPPY)?;
-    run!("dedup", &input, "--output", &output, "--removed", &list).expect(0);
-    let report = run!(
+    write(&input, columns(2_000, "text"))?;
+    done!("dedup", &input, "--output", &output, "--removed", &list);
+    let report = done!(
         "audit",
         &output,
         "--removed",
@@ -151,12 +146,8 @@ fn a_cleaned_parquet_file_is_audited() -> TestResult {
         &input,
         "--json"
     )
-    .expect(0)
     .object()?;
-    assert_eq!(
-        (&report["proven"], &report["inputs"]["records"]),
-        (&true.into(), &2_000.into())
-    );
+    assert_has!(report, {"proven": true, "inputs": {"records": 2_000}});
     let ran = run!(
         "audit",
         &input,

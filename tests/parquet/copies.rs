@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 
 use arrow_array::types::Int8Type;
-use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, DictionaryArray, RecordBatch};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Encoding, Repetition, Type as PhysicalType};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -18,11 +18,11 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::parser::parse_message_type;
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{Type, TypePtr};
 
-use crate::support::{Folder, Ran, TestResult, run, simdb};
+use crate::making::{column, strings, write_groups};
+use crate::support::{Folder, TestResult, done, run};
 
 /// The columns that Arrow has no type for, or another one, or whose values are not those of their type.
 const COLUMNS: &str = "message other_name {
@@ -42,72 +42,57 @@ fn text(i: u64) -> String {
     (0..40).map(|j| format!("w{:x} ", word(j))).collect()
 }
 
-type GroupWriter<'g> = SerializedRowGroupWriter<'g, File>;
-
-fn column<T: DataType>(
-    group: &mut GroupWriter<'_>,
-    values: &[T::T],
-    levels: Option<(&[i16], Option<&[i16]>)>,
-) -> Result<(), ParquetError> {
-    let mut column = group.next_column()?.expect("there is one more column");
-    let definitions = levels.map(|levels| levels.0);
-    let repetitions = levels.and_then(|levels| levels.1);
-    column
-        .typed::<T>()
-        .write_batch(values, definitions, repetitions)?;
-    column.close()
-}
-
 /// Writes rows of these numbers, in row groups.
 fn write(path: &Path, schema: &str, groups: &[&[u64]]) -> TestResult {
-    let properties = Arc::new(WriterProperties::builder().build());
-    let schema = Arc::new(parse_message_type(schema)?);
-    let mut file = SerializedFileWriter::new(File::create(path)?, schema, properties)?;
-    for rows in groups {
-        let mut group = file.next_row_group()?;
-        let texts = |of: &dyn Fn(u64) -> Vec<u8>| -> Vec<ByteArray> {
-            rows.iter().map(|&row| ByteArray::from(of(row))).collect()
-        };
-        let fixed = |of: &dyn Fn(u64) -> Vec<u8>| -> Vec<FixedLenByteArray> {
-            let arrays = texts(of);
-            arrays.into_iter().map(FixedLenByteArray::from).collect()
-        };
-        column::<ByteArrayType>(&mut group, &texts(&|row| format!("id {row}").into()), None)?;
-        let all = vec![1; rows.len()];
-        // Three neighbours have the same.
-        let texts_of_rows = texts(&|row| text(row / 3).into());
-        column::<ByteArrayType>(&mut group, &texts_of_rows, Some((&all, None)))?;
-        let long = |row: u64| (u128::from(row) * 12_345).to_le_bytes().to_vec();
-        column::<FixedLenByteArrayType>(&mut group, &fixed(&long), None)?;
-        let short = |row: u64| (row as u32 * 77).to_le_bytes()[(row / 3 % 3) as usize..].to_vec();
-        column::<ByteArrayType>(&mut group, &texts(&short), None)?;
-        let interval = |row: u64| (0..12).map(|byte| byte as u8 + row as u8).collect();
-        column::<FixedLenByteArrayType>(&mut group, &fixed(&interval), None)?;
-        let time = |row: u64| {
-            let mut time = Int96::new();
-            time.set_data(row as u32, 7, 2_440_588 + row as u32 * 300);
-            time
-        };
-        let times: Vec<Int96> = rows.iter().map(|&row| time(row)).collect();
-        column::<Int96Type>(&mut group, &times, None)?;
-        let is_there: Vec<i16> = rows.iter().map(|row| i16::from(row % 4 != 1)).collect();
-        let mut no_texts = texts(&|row| vec![0xff, row as u8]);
-        let mut there = is_there.iter();
-        no_texts.retain(|_| there.next() == Some(&1));
-        column::<ByteArrayType>(&mut group, &no_texts, Some((&is_there, None)))?;
-        let (mut numbers, mut definitions, mut repetitions) = (vec![], vec![], vec![]);
-        for &row in *rows {
-            // None, one without a number, or two.
-            let tags = [&[0_i16][..], &[1], &[2, 2]][(row / 3 % 3) as usize];
-            definitions.extend(tags);
-            repetitions.extend((0..tags.len()).map(|tag| i16::from(tag > 0)));
-            numbers.extend(tags.iter().filter(|&&tag| tag == 2).map(|_| row as i32));
-        }
-        let levels = (&definitions[..], Some(&repetitions[..]));
-        column::<Int32Type>(&mut group, &numbers, Some(levels))?;
-        group.close()?;
-    }
-    file.close()?;
+    write_groups(
+        path,
+        schema,
+        WriterProperties::default(),
+        groups,
+        |group, rows| {
+            let texts = |of: &dyn Fn(u64) -> Vec<u8>| -> Vec<ByteArray> {
+                rows.iter().map(|&row| ByteArray::from(of(row))).collect()
+            };
+            let fixed = |of: &dyn Fn(u64) -> Vec<u8>| -> Vec<FixedLenByteArray> {
+                let arrays = texts(of);
+                arrays.into_iter().map(FixedLenByteArray::from).collect()
+            };
+            column::<ByteArrayType>(group, &texts(&|row| format!("id {row}").into()), None)?;
+            let all = vec![1; rows.len()];
+            // Three neighbours have the same.
+            let texts_of_rows = texts(&|row| text(row / 3).into());
+            column::<ByteArrayType>(group, &texts_of_rows, Some((&all, None)))?;
+            let long = |row: u64| (u128::from(row) * 12_345).to_le_bytes().to_vec();
+            column::<FixedLenByteArrayType>(group, &fixed(&long), None)?;
+            let short =
+                |row: u64| (row as u32 * 77).to_le_bytes()[(row / 3 % 3) as usize..].to_vec();
+            column::<ByteArrayType>(group, &texts(&short), None)?;
+            let interval = |row: u64| (0..12).map(|byte| byte as u8 + row as u8).collect();
+            column::<FixedLenByteArrayType>(group, &fixed(&interval), None)?;
+            let time = |row: u64| {
+                let mut time = Int96::new();
+                time.set_data(row as u32, 7, 2_440_588 + row as u32 * 300);
+                time
+            };
+            let times: Vec<Int96> = rows.iter().map(|&row| time(row)).collect();
+            column::<Int96Type>(group, &times, None)?;
+            let is_there: Vec<i16> = rows.iter().map(|row| i16::from(row % 4 != 1)).collect();
+            let mut no_texts = texts(&|row| vec![0xff, row as u8]);
+            let mut there = is_there.iter();
+            no_texts.retain(|_| there.next() == Some(&1));
+            column::<ByteArrayType>(group, &no_texts, Some((&is_there, None)))?;
+            let (mut numbers, mut definitions, mut repetitions) = (vec![], vec![], vec![]);
+            for &row in *rows {
+                // None, one without a number, or two.
+                let tags = [&[0_i16][..], &[1], &[2, 2]][(row / 3 % 3) as usize];
+                definitions.extend(tags);
+                repetitions.extend((0..tags.len()).map(|tag| i16::from(tag > 0)));
+                numbers.extend(tags.iter().filter(|&&tag| tag == 2).map(|_| row as i32));
+            }
+            let levels = (&definitions[..], Some(&repetitions[..]));
+            column::<Int32Type>(group, &numbers, Some(levels))
+        },
+    )?;
     Ok(())
 }
 
@@ -129,7 +114,7 @@ fn raw<T: DataType>(mut of: ColumnReaderImpl<T>, to: &mut Raw) -> Result<(), Par
 }
 
 /// The first columns of a file, so many, and the rows of its row groups.
-fn read(path: &Path, columns: usize) -> Result<(Vec<Raw>, Vec<i64>), Box<dyn std::error::Error>> {
+fn read(path: &Path, columns: usize) -> TestResult<(Vec<Raw>, Vec<i64>)> {
     let file = SerializedFileReader::new(File::open(path)?)?;
     let mut all = vec![Raw::default(); columns];
     let mut rows = Vec::new();
@@ -163,11 +148,11 @@ fn values_are_copied_whatever_they_stand_for() -> TestResult {
     let kept: Vec<u64> = (0..60).filter(|row| row % 3 == 0).collect();
     write(&input, COLUMNS, &[&rows[..25], &rows[25..]])?;
     write(&expected, COLUMNS, &[&kept])?;
-    run!("dedup", &input, "--output", &output).expect(0);
+    done!("dedup", &input, "--output", &output);
     let (found, groups) = read(&output, COUNT)?;
     assert!(found == read(&expected, COUNT)?.0);
     assert_eq!(groups, [20]);
-    run!("dedup", &input, "--output", &annotated, "--annotate").expect(0);
+    done!("dedup", &input, "--output", &annotated, "--annotate");
     let (found, groups) = read(&annotated, COUNT)?;
     assert!(found == read(&input, COUNT)?.0);
     assert_eq!(groups, [60]);
@@ -175,7 +160,7 @@ fn values_are_copied_whatever_they_stand_for() -> TestResult {
     let other = folder.path("other.parquet");
     write(&other, &COLUMNS.replace("other_name", "schema"), &[&[90]])?;
     let both = folder.path("both.parquet");
-    run!("dedup", &input, &other, "--output", &both).expect(0);
+    done!("dedup", &input, &other, "--output", &both);
     let together: Vec<u64> = kept.into_iter().chain([90]).collect();
     write(&expected, COLUMNS, &[&together])?;
     assert!(read(&both, COUNT)? == read(&expected, COUNT)?);
@@ -193,18 +178,14 @@ fn values_of_another_length_than_their_column_are_damage() -> TestResult {
     let properties = WriterProperties::builder()
         .set_dictionary_enabled(false)
         .set_column_encoding("value".into(), Encoding::DELTA_BYTE_ARRAY);
-    let schema = Arc::new(parse_message_type(SCHEMA)?);
-    let properties = Arc::new(properties.build());
-    let mut file = SerializedFileWriter::new(File::create(&path)?, schema, properties)?;
-    let mut group = file.next_row_group()?;
     let texts: Vec<ByteArray> = (0..100).map(|row| text(row).into_bytes().into()).collect();
-    column::<ByteArrayType>(&mut group, &texts, None)?;
     let value = |row: u64| (row * 0x0101_0101).to_le_bytes().to_vec();
     let values: Vec<ByteArray> = (0..100).map(|row| value(row).into()).collect();
     let values: Vec<_> = values.into_iter().map(FixedLenByteArray::from).collect();
-    column::<FixedLenByteArrayType>(&mut group, &values, None)?;
-    group.close()?;
-    let metadata = file.close()?;
+    let metadata = write_groups(&path, SCHEMA, properties.build(), [()], |group, ()| {
+        column::<ByteArrayType>(group, &texts, None)?;
+        column::<FixedLenByteArrayType>(group, &values, None)
+    })?;
     let pages = metadata.row_group(0).column(1);
     let begin = usize::try_from(pages.data_page_offset())?;
     let end = begin + usize::try_from(pages.compressed_size())?;
@@ -237,7 +218,7 @@ fn values_of_another_length_than_their_column_are_damage() -> TestResult {
 }
 
 /// The values of the second column.
-fn read_values(path: &Path) -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> {
+fn read_values(path: &Path) -> TestResult<Vec<Vec<u8>>> {
     let file = SerializedFileReader::new(File::open(path)?)?;
     let mut values = Vec::new();
     for group in 0..file.num_row_groups() {
@@ -256,10 +237,7 @@ fn read_values(path: &Path) -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> 
 #[test]
 fn row_groups_stay_unless_they_are_small() -> TestResult {
     let folder = Folder::new()?;
-    let texts = |rows: std::ops::Range<u64>| {
-        let texts = rows.map(text);
-        Arc::new(StringArray::from_iter_values(texts)) as ArrayRef
-    };
+    let texts = |rows: std::ops::Range<u64>| strings(rows.map(text));
     let file = |name: &str, rows: &[usize], columns: &[(&str, ArrayRef)]| {
         let path = folder.path(name);
         let batch = RecordBatch::try_from_iter(columns.to_vec())?;
@@ -275,13 +253,7 @@ fn row_groups_stay_unless_they_are_small() -> TestResult {
     };
     let groups_of = |inputs: &[PathBuf]| {
         let output = folder.path("out.parquet");
-        let mut command = simdb();
-        let command = command
-            .arg("dedup")
-            .args(inputs)
-            .arg("--output")
-            .arg(&output);
-        Ran::from(command.output()?).expect(0);
+        done!("dedup", ..inputs, "--output", &output);
         let file = SerializedFileReader::new(File::open(&output)?)?;
         let groups = file.metadata().row_groups().iter();
         fs::remove_file(&output)?;
@@ -351,11 +323,9 @@ fn columns_within_too_many_others_are_refused() -> TestResult {
         run!("dedup", &deep, "--output", &output),
         run!("import", folder.path("i.simdb"), &deep),
     ] {
-        ran.expect(2).says("columns within more than 100 others");
+        ran.refused("columns within more than 100 others");
     }
     let flat = nested("flat.parquet", 90)?;
-    run!("import", folder.path("i.simdb"), &flat)
-        .expect(2)
-        .says("it has no column `key`");
+    run!("import", folder.path("i.simdb"), &flat).refused("it has no column `key`");
     Ok(())
 }

@@ -1,17 +1,14 @@
 //! `simdb export` and `simdb import`: what a Parquet file keeps of a database, and what is said of other files.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{
     ArrayRef, Int8Array, Int64Array, RecordBatch, StringArray, UInt8Array, UInt16Array, UInt64Array,
 };
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::file::metadata::{
@@ -24,7 +21,10 @@ use simdb::{
 };
 
 use crate::int96::write_int96;
-use crate::support::{Folder, Ran, TestResult, document, external, insert_all, run, simdb};
+use crate::making::{array, integers, strings, write_batch};
+use crate::support::{
+    Folder, Ran, TestResult, document, done, external, figures, go_on, insert_all, program, run,
+};
 
 /// Options for ready fingerprints, of which some have a sketch.
 fn ready() -> CreateOptions {
@@ -66,10 +66,7 @@ fn odd_documents() -> simdb::Result<Vec<Document>> {
 
 fn write(path: &Path, columns: Vec<(&str, ArrayRef)>) -> TestResult {
     let batch = RecordBatch::try_from_iter(columns)?;
-    let mut writer = ArrowWriter::try_new(fs::File::create(path)?, batch.schema(), None)?;
-    writer.write(&batch)?;
-    writer.close()?;
-    Ok(())
+    write_batch(path, &batch, None)
 }
 
 #[test]
@@ -81,24 +78,20 @@ fn a_database_comes_back_from_parquet_as_it_was() -> TestResult {
         &Database::create(&database, &options.created(1234))?,
         odd_documents()?,
     )?;
-    run!("export", &database, &exported, "--payload").expect(0);
-    run!("import", folder.path("copy.simdb"), &exported).expect(0);
+    done!("export", &database, &exported, "--payload");
+    done!("import", folder.path("copy.simdb"), &exported);
     let [before, after] = [
         run!("dump", &database),
         run!("dump", folder.path("copy.simdb")),
     ]
     .map(|it| it.expect(0).out);
     assert!(before == after, "the copy differs");
-    run!("check", folder.path("copy.simdb")).expect(0);
+    done!("check", folder.path("copy.simdb"));
     // Without payloads, all but them.
-    run!("export", &database, &exported)
-        .expect(2)
-        .says("already exists");
-    run!("export", &database, &exported, "--replace")
-        .expect(0)
-        .says("payloads of 1 document were left out");
-    run!("import", folder.path("bare.simdb"), &exported).expect(0);
-    let bare = run!("dump", folder.path("bare.simdb")).expect(0).out;
+    run!("export", &database, &exported).refused("already exists");
+    done!("export", &database, &exported, "--replace").says("payloads of 1 document were left out");
+    done!("import", folder.path("bare.simdb"), &exported);
+    let bare = done!("dump", folder.path("bare.simdb")).out;
     let without = |line: &str| {
         line.split(",\"payload")
             .next()
@@ -109,7 +102,7 @@ fn a_database_comes_back_from_parquet_as_it_was() -> TestResult {
         "more than payloads was left out"
     );
     // Nothing else is left in the folder.
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 4);
+    assert_eq!(folder.count()?, 4);
     Ok(())
 }
 
@@ -121,22 +114,13 @@ fn an_import_into_a_database_inserts_and_replaces() -> TestResult {
         let database = Database::create(folder.path(&format!("{name}.simdb")), &options)?;
         insert_all(&database, [document(name, bits), document("both", bits)])?;
         drop(database);
-        run!(
-            "export",
-            folder.path(&format!("{name}.simdb")),
-            folder.path(&format!("{name}.parquet"))
-        )
-        .expect(0);
+        folder
+            .run(&format!("export {name}.simdb {name}.parquet"))?
+            .expect(0);
     }
-    run!("import", folder.path("a.simdb"), folder.path("b.parquet")).expect(0);
+    done!("import", folder.path("a.simdb"), folder.path("b.parquet"));
     for (key, bits) in [("both", "0000000000000002"), ("a", "0000000000000001")] {
-        assert!(
-            run!("get", folder.path("a.simdb"), key)
-                .expect(0)
-                .out
-                .contains(bits),
-            "{key}"
-        );
+        done!("get", folder.path("a.simdb"), key).prints(bits);
     }
     // A directory, as Spark writes it; the same key twice is no new database.
     fs::create_dir(folder.path("many"))?;
@@ -144,19 +128,15 @@ fn an_import_into_a_database_inserts_and_replaces() -> TestResult {
     for name in ["a.parquet", "b.parquet"] {
         fs::rename(folder.path(name), folder.path("many").join(name))?;
     }
-    run!("import", folder.path("n.simdb"), folder.path("many"))
-        .expect(2)
-        .says("\"both\"");
+    run!("import", folder.path("n.simdb"), folder.path("many")).refused("\"both\"");
     assert!(!folder.path("n.simdb").exists());
     // Fingerprints of another make are not mixed in.
     drop(folder.database("e.simdb")?);
     run!("import", folder.path("e.simdb"), folder.path("many"))
-        .expect(2)
-        .says("scheme external, not minwise-1");
+        .refused("scheme external, not minwise-1");
     fs::create_dir(folder.path("empty"))?;
     run!("import", folder.path("n.simdb"), folder.path("empty"))
-        .expect(2)
-        .says("no file in it ends in .parquet");
+        .refused("no file in it ends in .parquet");
     Ok(())
 }
 
@@ -164,10 +144,10 @@ fn an_import_into_a_database_inserts_and_replaces() -> TestResult {
 fn a_file_of_another_program_needs_a_key_and_a_fingerprint() -> TestResult {
     let folder = Folder::new()?;
     let (input, database) = (folder.path("in.parquet"), folder.path("d.simdb"));
-    let keys = || Arc::new(StringArray::from(vec!["a", "b", "c"])) as ArrayRef;
-    let bits = || Arc::new(Int64Array::from(vec![Some(7), None, Some(-1)])) as ArrayRef;
+    let keys = || strings(["a", "b", "c"]);
+    let bits = || array(Int64Array::from(vec![Some(7), None, Some(-1)]));
     write(&input, vec![("key", keys()), ("fp", bits())])?;
-    run!("import", &database, &input).expect(0);
+    done!("import", &database, &input);
     let opened = Database::open(&database, &OpenOptions::new())?;
     assert_eq!(
         (opened.scheme(), opened.sketch_size()),
@@ -186,31 +166,21 @@ fn a_file_of_another_program_needs_a_key_and_a_fingerprint() -> TestResult {
     );
     drop((snapshot, opened));
     // Numbers without a sign have the same bits.
-    let unsigned = Arc::new(UInt64Array::from(vec![7, 8, u64::MAX])) as ArrayRef;
+    let unsigned = array(UInt64Array::from(vec![7, 8, u64::MAX]));
     write(&input, vec![("key", keys()), ("fp", unsigned)])?;
-    run!("import", &database, &input).expect(0);
+    done!("import", &database, &input);
     // What is wrong with a file is said.
     write(&input, vec![("url", keys()), ("fp", bits())])?;
-    run!("import", &database, &input)
-        .expect(2)
-        .says("it has no column `key`; it has url, fp");
+    run!("import", &database, &input).refused("it has no column `key`; it has url, fp");
     write(&input, vec![("key", keys()), ("fp", keys())])?;
-    run!("import", &database, &input)
-        .expect(2)
-        .says("its column `fp` is of the type BYTE_ARRAY; INT64");
-    let holes = Arc::new(StringArray::from(vec![Some("x"), None, Some("y")])) as ArrayRef;
+    run!("import", &database, &input).refused("its column `fp` is of the type BYTE_ARRAY; INT64");
+    let holes = array(StringArray::from(vec![Some("x"), None, Some("y")]));
     write(&input, vec![("key", holes), ("fp", bits())])?;
-    run!("import", folder.path("new.simdb"), &input)
-        .expect(2)
-        .says("in.parquet: row 2: its key is null");
+    run!("import", folder.path("new.simdb"), &input).refused("in.parquet: row 2: its key is null");
     assert!(!folder.path("new.simdb").exists());
-    run!(
-        "import",
-        folder.path("new.simdb"),
-        folder.path("none.parquet")
-    )
-    .expect(2)
-    .says("none.parquet");
+    folder
+        .run("import new.simdb none.parquet")?
+        .refused("none.parquet");
     Ok(())
 }
 
@@ -251,21 +221,13 @@ fn clusters_of_a_file_of_pairs_are_those_of_the_database() -> TestResult {
         &Database::create(&database, &options)?,
         (0..3_000).map(|i| document(format!("k{i}"), bits(i))),
     )?;
-    run!(
-        "pairs", &database, "--format", "parquet", "--output", &pairs
-    )
-    .expect(0);
+    done!("pairs", &database, "--format parquet --output", &pairs);
 
     // Connected, they are the same sets.
     let of_key = |key: &str| format!("{:016x}", bits(key[1..].parse().expect("a number")));
-    let expected = sets(
-        &run!("clusters", &database, "--connected").expect(0).out,
-        of_key,
-    );
+    let expected = sets(&done!("clusters", &database, "--connected").out, of_key);
     let found = sets(
-        &run!("clusters", &pairs, "--pairs", "--connected")
-            .expect(0)
-            .out,
+        &done!("clusters", &pairs, "--pairs --connected").out,
         str::to_owned,
     );
     let members = |sets: &BTreeMap<String, BTreeSet<(String, u32)>>| -> BTreeSet<BTreeSet<String>> {
@@ -277,10 +239,7 @@ fn clusters_of_a_file_of_pairs_are_those_of_the_database() -> TestResult {
     assert!(found.len() > 150 && found.values().any(|set| set.len() == 8));
 
     // Stars: each is near to its centre, no two centres are near, and each fingerprint is in one.
-    let stars = sets(
-        &run!("clusters", &pairs, "--pairs").expect(0).out,
-        str::to_owned,
-    );
+    let stars = sets(&done!("clusters", &pairs, "--pairs").out, str::to_owned);
     let all: Vec<&(String, u32)> = stars.values().flatten().collect();
     assert_eq!(
         all.len(),
@@ -296,48 +255,25 @@ fn clusters_of_a_file_of_pairs_are_those_of_the_database() -> TestResult {
     }
     // Fewer pairs count.
     let nearer = sets(
-        &run!("clusters", &pairs, "--pairs", "--max-distance", "2")
-            .expect(0)
-            .out,
+        &done!("clusters", &pairs, "--pairs --max-distance 2").out,
         str::to_owned,
     );
     assert!(nearer.values().flatten().all(|it| it.1 <= 2));
-    let summary = run!("clusters", &pairs, "--pairs", "--summary").expect(0);
+    let summary = done!("clusters", &pairs, "--pairs --summary");
     assert_eq!(summary.out.lines().count(), stars.len());
 
     // The same in a file, of a directory of files.
     fs::create_dir(folder.path("parts"))?;
     fs::copy(&pairs, folder.path("parts/a.parquet"))?;
     let output = folder.path("clusters.parquet");
-    run!(
-        "clusters",
-        folder.path("parts"),
-        "--pairs",
-        "--output",
-        &output
-    )
-    .expect(0)
-    .says("fingerprints");
-    run!(
-        "clusters",
-        &pairs,
-        "--pairs",
-        "--max-distance",
-        "0",
-        "--output",
-        &output
-    )
-    .expect(2)
-    .says("already exists");
-    run!(
-        "clusters",
-        &pairs,
-        "--pairs",
-        "--output",
-        &output,
-        "--replace"
-    )
-    .expect(0);
+    folder
+        .run("clusters parts --pairs --output clusters.parquet")?
+        .expect(0)
+        .says("fingerprints");
+    folder
+        .run("clusters pairs.parquet --pairs --max-distance 0 --output clusters.parquet")?
+        .refused("already exists");
+    done!("clusters", &pairs, "--pairs --output", &output, "--replace");
     let mut written: BTreeMap<String, BTreeSet<(String, u32)>> = BTreeMap::new();
     for batch in ParquetRecordBatchReaderBuilder::try_new(fs::File::open(&output)?)?.build()? {
         let batch = batch?;
@@ -368,22 +304,14 @@ fn clusters_of_a_file_of_pairs_are_those_of_the_database() -> TestResult {
 fn what_is_no_file_of_pairs_is_refused() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("x.parquet");
-    let numbers = |numbers: Vec<i64>| -> ArrayRef { Arc::new(Int64Array::from(numbers)) };
+    let numbers = |numbers: Vec<i64>| -> ArrayRef { array(Int64Array::from(numbers)) };
     let [a, b] = [numbers(vec![1, 5]), numbers(vec![3, 5])];
-    run!("clusters", &path, "--pairs")
-        .expect(2)
-        .says("x.parquet");
-    run!("clusters", folder.path("."), "--pairs")
-        .expect(2)
-        .says("no file in it ends in .parquet");
+    run!("clusters", &path, "--pairs").refused("x.parquet");
+    run!("clusters", folder.path("."), "--pairs").refused("no file in it ends in .parquet");
     fs::write(&path, "no Parquet")?;
-    run!("clusters", &path, "--pairs")
-        .expect(2)
-        .says("no Parquet file");
+    run!("clusters", &path, "--pairs").refused("no Parquet file");
     write(&path, vec![("fp_a", a.clone()), ("fp_b", b.clone())])?;
-    run!("clusters", &path, "--pairs")
-        .expect(2)
-        .says("no column `distance`");
+    run!("clusters", &path, "--pairs").refused("no column `distance`");
     write(
         &path,
         vec![
@@ -392,18 +320,14 @@ fn what_is_no_file_of_pairs_is_refused() -> TestResult {
             ("distance", numbers(vec![1, 1])),
         ],
     )?;
-    run!("clusters", &path, "--pairs")
-        .expect(2)
-        .says("differ in 0 bits, and not in 1");
+    run!("clusters", &path, "--pairs").refused("differ in 0 bits, and not in 1");
     write(
         &path,
         vec![("fp_a", a), ("fp_b", b), ("distance", numbers(vec![1, 0]))],
     )?;
-    let told = run!("clusters", &path, "--pairs").expect(0);
+    let told = done!("clusters", &path, "--pairs");
     assert_eq!(told.out.lines().count(), 3);
-    run!("clusters", &path, "--pairs", "--since", "2d")
-        .expect(2)
-        .says("cannot be used with");
+    run!("clusters", &path, "--pairs --since 2d").refused("cannot be used with");
     run!("clusters", &path).expect(2);
     Ok(())
 }
@@ -417,22 +341,19 @@ fn a_damaged_file_is_an_error_and_no_panic() -> TestResult {
         &Database::open(&database, &OpenOptions::new())?,
         odd_documents()?.into_iter().take(300),
     )?;
-    run!("export", &database, &exported).expect(0);
+    done!("export", &database, &exported);
     let whole = fs::read(&exported)?;
     let damaged = folder.path("damaged.parquet");
     for length in [0, 4, 11, whole.len() / 2, whole.len() - 1] {
         fs::write(&damaged, &whole[..length])?;
-        run!("import", folder.path("n.simdb"), &damaged)
-            .expect(2)
-            .says("make it again");
+        run!("import", folder.path("n.simdb"), &damaged).refused("make it again");
     }
     // The format has no checksum that is always there, so a flipped bit of a fingerprint may go unseen.
     for place in (0..whole.len()).step_by(whole.len() / 150) {
         let mut bytes = whole.clone();
         bytes[place] ^= 0x55;
         fs::write(&damaged, &bytes)?;
-        let ran = run!("import", folder.path("n.simdb"), &damaged);
-        assert!(!ran.err.contains("panicked"), "byte {place}: {}", ran.err);
+        let ran = run!("import", folder.path("n.simdb"), &damaged).says_no("panicked");
         assert_eq!(
             folder.path("n.simdb").exists(),
             ran.code == Some(0),
@@ -457,7 +378,7 @@ fn an_export_never_takes_the_place_of_its_database() -> TestResult {
         std::os::unix::fs::symlink(&path, folder.path("link"))?;
         names.push(folder.path("link"));
     }
-    let go_on = |_, _| std::ops::ControlFlow::Continue(());
+    let go_on = go_on;
     for name in &names {
         let exported = Export::of(&database.snapshot()?)
             .replace(true)
@@ -469,23 +390,17 @@ fn an_export_never_takes_the_place_of_its_database() -> TestResult {
     }
     drop(database);
     for name in &names {
-        run!("export", &path, name, "--replace")
-            .expect(2)
-            .says("is the database itself");
+        run!("export", &path, name, "--replace").refused("is the database itself");
     }
     // The same by a process that has it open.
     let live = Database::open(&path, &OpenOptions::new().serve(true))?;
     for name in &names {
-        run!("export", &path, name, "--replace")
-            .expect(2)
-            .says("is the database itself");
-        run!("pairs", &path, "--output", name, "--replace")
-            .expect(2)
-            .says("is the database itself");
+        run!("export", &path, name, "--replace").refused("is the database itself");
+        run!("pairs", &path, "--output", name, "--replace").refused("is the database itself");
     }
     drop(live);
-    run!("get", &path, "b").expect(0);
-    run!("check", &path).expect(0);
+    done!("get", &path, "b");
+    done!("check", &path);
     Ok(())
 }
 
@@ -501,14 +416,14 @@ fn the_scope_may_be_in_the_names_of_directories() -> TestResult {
     ];
     for (index, directory) in directories.iter().enumerate() {
         fs::create_dir_all(folder.path("in").join(directory))?;
-        let key = Arc::new(StringArray::from(vec![format!("k{index}")])) as ArrayRef;
-        let bits = Arc::new(Int64Array::from(vec![index as i64])) as ArrayRef;
+        let key = strings([format!("k{index}")]);
+        let bits = integers([index as i64]);
         write(
             &folder.path("in").join(directory).join("p.parquet"),
             vec![("key", key), ("fp", bits)],
         )?;
     }
-    run!("import", folder.path("d.simdb"), folder.path("in")).expect(0);
+    done!("import", folder.path("d.simdb"), folder.path("in"));
     let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
     let snapshot = database.snapshot()?;
     for (index, scope) in ["a/b é", "x", "", "y"].iter().enumerate() {
@@ -518,8 +433,7 @@ fn the_scope_may_be_in_the_names_of_directories() -> TestResult {
     // What would be lost is refused.
     fs::rename(folder.path("in/year=1"), folder.path("in/rank_1=1"))?;
     run!("import", folder.path("n.simdb"), folder.path("in"))
-        .expect(2)
-        .says("`rank_1` is in the name of its directory");
+        .refused("`rank_1` is in the name of its directory");
     assert!(!folder.path("n.simdb").exists());
     Ok(())
 }
@@ -534,8 +448,8 @@ fn links_in_a_circle_are_told() -> TestResult {
 
     let folder = Folder::new()?;
     fs::create_dir_all(folder.path("in/sub"))?;
-    let numbers = |numbers: [i64; 2]| Arc::new(Int64Array::from(numbers.to_vec())) as ArrayRef;
-    let keys = Arc::new(StringArray::from(vec!["a", "b"])) as ArrayRef;
+    let numbers = |numbers: [i64; 2]| array(Int64Array::from(numbers.to_vec()));
+    let keys = strings(["a", "b"]);
     write(
         &folder.path("in/sub/a.parquet"),
         vec![
@@ -551,22 +465,19 @@ fn links_in_a_circle_are_told() -> TestResult {
     symlink("sub", folder.path("in/c"))?;
     symlink("..", folder.path("in/sub/_hidden"))?;
     symlink("nowhere", folder.path("in/gone"))?;
-    let ran = |arguments: &[&str]| -> Result<Ran, Box<dyn std::error::Error>> {
-        let mut command = simdb();
-        command.args(arguments).current_dir(folder.path("."));
+    let ran = |command: &str| -> TestResult<Ran> {
+        let mut command = folder.command(command);
         Ok(Ran::from(within(LIMIT, move || command.output())?))
     };
-    let import = ["import", "d.simdb", "in"];
-    let clusters = ["clusters", "in", "--pairs"];
+    let import = "import d.simdb in";
+    let clusters = "clusters in --pairs";
     let opened = Import::open([folder.path("in")])?;
     assert_eq!(opened.rows(), 6);
-    assert_eq!(ran(&clusters)?.expect(0).out.lines().count(), 3);
+    assert_eq!(ran(clusters)?.expect(0).out.lines().count(), 3);
     for name in ["again", "more"] {
         symlink("..", folder.path("in/sub").join(name))?;
-        for arguments in [import, clusters] {
-            ran(&arguments)?
-                .expect(2)
-                .says("again: is a link to in, in which it is itself");
+        for command in [import, clusters] {
+            ran(command)?.refused("again: is a link to in, in which it is itself");
         }
     }
     Ok(())
@@ -596,7 +507,7 @@ fn times_of_int96_are_read_as_they_are() -> TestResult {
         let bits = document.fingerprint().map(|it| it.bits().cast_signed());
         assert_eq!(Some(document.seen()), bits, "{document:?}");
     }
-    run!("import", folder.path("d.simdb"), folder.path("in.parquet")).expect(0);
+    done!("import", folder.path("d.simdb"), folder.path("in.parquet"));
     Ok(())
 }
 
@@ -606,14 +517,8 @@ fn files_that_say_no_scheme_are_not_mixed_with_those_that_do() -> TestResult {
     let folder = Folder::new()?;
     let [foreign, minwise, external] =
         ["foreign.parquet", "minwise.parquet", "external.parquet"].map(|it| folder.path(it));
-    let key = Arc::new(StringArray::from(vec!["f"])) as ArrayRef;
-    write(
-        &foreign,
-        vec![
-            ("key", key),
-            ("fp", Arc::new(Int64Array::from(vec![7])) as ArrayRef),
-        ],
-    )?;
+    let key = strings(["f"]);
+    write(&foreign, vec![("key", key), ("fp", integers([7]))])?;
     for (name, scheme, file) in [
         ("m.simdb", Scheme::Minwise1, &minwise),
         ("e.simdb", Scheme::External, &external),
@@ -625,48 +530,32 @@ fn files_that_say_no_scheme_are_not_mixed_with_those_that_do() -> TestResult {
             &Database::create(folder.path(name), &options)?,
             [document(name, 1)],
         )?;
-        run!("export", folder.path(name), file).expect(0);
+        done!("export", folder.path(name), file);
     }
     let new = folder.path("n.simdb");
     for (first, second) in [(&foreign, &minwise), (&minwise, &foreign)] {
         run!("import", &new, first, second)
-            .expect(2)
-            .says("foreign.parquet: it does not say the scheme of its fingerprints")
+            .refused("foreign.parquet: it does not say the scheme of its fingerprints")
             .says("--scheme minwise-1");
     }
     run!("import", &new, &external, &minwise)
-        .expect(2)
-        .says("minwise.parquet: its fingerprints are of scheme minwise-1");
+        .refused("minwise.parquet: its fingerprints are of scheme minwise-1");
     assert!(!new.exists());
-    run!("import", &new, &foreign, &external).expect(0);
+    done!("import", &new, &foreign, &external);
     // What to do is said.
     run!("import", folder.path("m.simdb"), &foreign)
-        .expect(2)
-        .says("give --scheme minwise-1 if they were made so");
+        .refused("give --scheme minwise-1 if they were made so");
+    folder
+        .run("import m.simdb foreign.parquet --scheme minwise-1")?
+        .expect(0);
     run!(
-        "import",
-        folder.path("m.simdb"),
-        &foreign,
-        "--scheme",
-        "minwise-1"
-    )
-    .expect(0);
-    let other = run!(
         "import",
         folder.path("n2.simdb"),
         &minwise,
-        "--scheme",
-        "external"
+        "--scheme external"
     )
-    .expect(2);
-    assert!(
-        other
-            .err
-            .contains("exported from a database of scheme minwise-1"),
-        "{}",
-        other.err
-    );
-    assert!(!other.err.contains("the database holds"), "{}", other.err);
+    .refused("exported from a database of scheme minwise-1")
+    .says_no("the database holds");
     Ok(())
 }
 
@@ -679,7 +568,7 @@ fn no_byte_of_a_footer_makes_an_import_panic() -> TestResult {
         &Database::create(&database, &ready())?,
         odd_documents()?.into_iter().take(30),
     )?;
-    run!("export", &database, &exported).expect(0);
+    done!("export", &database, &exported);
     let whole = fs::read(&exported)?;
     let length = u32::from_le_bytes(whole[whole.len() - 8..whole.len() - 4].try_into()?) as usize;
     let damaged = folder.path("damaged.parquet");
@@ -701,12 +590,12 @@ fn no_byte_of_a_footer_makes_an_import_panic() -> TestResult {
 fn whole_numbers_of_every_width_are_read() -> TestResult {
     let folder = Folder::new()?;
     let (input, database) = (folder.path("in.parquet"), folder.path("d.simdb"));
-    let keys = || Arc::new(StringArray::from(vec!["a", "b"])) as ArrayRef;
-    let bits = || Arc::new(Int64Array::from(vec![1, 2])) as ArrayRef;
+    let keys = || strings(["a", "b"]);
+    let bits = || integers([1, 2]);
     let ranks: [ArrayRef; 3] = [
-        Arc::new(Int8Array::from(vec![-1, 7])),
-        Arc::new(UInt16Array::from(vec![65_535, 8])),
-        Arc::new(UInt64Array::from(vec![1 << 62, 9])),
+        array(Int8Array::from(vec![-1, 7])),
+        array(UInt16Array::from(vec![65_535, 8])),
+        array(UInt64Array::from(vec![1 << 62, 9])),
     ];
     let [first, second, third] = ranks;
     let columns = vec![
@@ -717,55 +606,44 @@ fn whole_numbers_of_every_width_are_read() -> TestResult {
         ("rank_3", third),
     ];
     write(&input, columns)?;
-    run!("import", &database, &input).expect(0);
+    done!("import", &database, &input);
     let opened = Database::open(&database, &OpenOptions::new())?;
     let found = opened.snapshot()?.get("a")?.ok_or("it is lost")?;
     assert_eq!(found.rank(), [-1, 65_535, 1 << 62]);
     drop(opened);
-    let large: ArrayRef = Arc::new(UInt64Array::from(vec![1, 1 << 63]));
+    let large = array(UInt64Array::from(vec![1, 1 << 63]));
     write(
         &input,
         vec![("key", keys()), ("fp", bits()), ("rank_1", large)],
     )?;
     run!("import", &database, &input)
-        .expect(2)
-        .says("row 2: its `rank_1` is 9223372036854775808, which is more");
-    let less: ArrayRef = Arc::new(Int8Array::from(vec![1, -1]));
+        .refused("row 2: its `rank_1` is 9223372036854775808, which is more");
+    let less = array(Int8Array::from(vec![1, -1]));
     write(
         &input,
         vec![("key", keys()), ("fp", bits()), ("repeats", less)],
     )?;
-    run!("import", &database, &input)
-        .expect(2)
-        .says("row 2: -1 repeats cannot be");
+    run!("import", &database, &input).refused("row 2: -1 repeats cannot be");
     // Of pairs too.
-    let fingerprints = |numbers: Vec<u64>| Arc::new(UInt64Array::from(numbers)) as ArrayRef;
-    let distance = Arc::new(UInt8Array::from(vec![1])) as ArrayRef;
+    let fingerprints = |numbers: Vec<u64>| array(UInt64Array::from(numbers));
+    let distance = array(UInt8Array::from(vec![1]));
     let columns = vec![
         ("fp_a", fingerprints(vec![u64::MAX])),
         ("fp_b", fingerprints(vec![u64::MAX - 1])),
         ("distance", distance),
     ];
     write(&input, columns)?;
-    let told = run!("clusters", &input, "--pairs").expect(0);
+    let told = done!("clusters", &input, "--pairs");
     assert_eq!(told.out.lines().count(), 2);
-    run!(
-        "clusters",
-        &input,
-        "--pairs",
-        "--output",
-        &input,
-        "--replace"
-    )
-    .expect(2)
-    .says("is one of the inputs");
+    run!("clusters", &input, "--pairs --output", &input, "--replace")
+        .refused("is one of the inputs");
     Ok(())
 }
 
 /// Writes another footer behind the pages of a file.
 fn with_footer(
     path: &Path,
-    change: impl FnOnce(ParquetMetaData) -> Result<ParquetMetaData, Box<dyn std::error::Error>>,
+    change: impl FnOnce(ParquetMetaData) -> TestResult<ParquetMetaData>,
 ) -> TestResult {
     let bytes = fs::read(path)?;
     let metadata = ParquetMetaDataReader::new().parse_and_finish(&fs::File::open(path)?)?;
@@ -797,20 +675,14 @@ fn with_rows(path: &Path, rows: u8, of_group: bool) -> TestResult {
 fn rows_that_a_file_says_it_has_and_has_not_are_an_error() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("in.parquet");
-    let database = folder.path("d.simdb");
-    let numbers = |numbers: [i64; 3]| Arc::new(Int64Array::from(numbers.to_vec())) as ArrayRef;
-    let texts = |texts: [&str; 3]| Arc::new(StringArray::from(texts.to_vec())) as ArrayRef;
+    let numbers = |numbers: [i64; 3]| array(Int64Array::from(numbers.to_vec()));
+    let texts = |texts: [&str; 3]| array(StringArray::from(texts.to_vec()));
     for (said, of_group) in [(60, false), (60, true), (2, false), (2, true)] {
         let told = format!("it has 3 rows where its footer says {said}");
-        let refused = |arguments: &[&OsStr]| -> TestResult {
-            let mut command = simdb();
-            Ran::from(command.args(arguments).output()?)
-                .expect(2)
-                .says("make it again")
-                .says(&told);
+        let refused = |words: &str| -> TestResult {
+            folder.run(words)?.refused("make it again").says(&told);
             Ok(())
         };
-        let name = |name: &'static str| OsStr::new(name);
         write(
             &path,
             vec![
@@ -823,9 +695,9 @@ fn rows_that_a_file_says_it_has_and_has_not_are_an_error() -> TestResult {
             ],
         )?;
         with_rows(&path, said, of_group)?;
-        refused(&[name("import"), database.as_ref(), path.as_ref()])?;
-        assert!(!database.exists());
-        refused(&[name("dedup"), path.as_ref(), name("--list")])?;
+        refused("import d.simdb in.parquet")?;
+        assert!(!folder.path("d.simdb").exists());
+        refused("dedup in.parquet --list")?;
         write(
             &path,
             vec![
@@ -835,7 +707,7 @@ fn rows_that_a_file_says_it_has_and_has_not_are_an_error() -> TestResult {
             ],
         )?;
         with_rows(&path, said, of_group)?;
-        refused(&[name("clusters"), path.as_ref(), name("--pairs")])?;
+        refused("clusters in.parquet --pairs")?;
     }
     Ok(())
 }
@@ -845,14 +717,8 @@ fn rows_that_a_file_says_it_has_and_has_not_are_an_error() -> TestResult {
 fn a_packing_that_is_not_read_is_named() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("in.parquet");
-    let key = Arc::new(StringArray::from(vec!["a"])) as ArrayRef;
-    write(
-        &path,
-        vec![
-            ("key", key),
-            ("fp", Arc::new(Int64Array::from(vec![1])) as ArrayRef),
-        ],
-    )?;
+    let key = strings(["a"]);
+    write(&path, vec![("key", key), ("fp", integers([1]))])?;
     with_footer(&path, |metadata| {
         let mut groups = Vec::new();
         for group in metadata.row_groups() {
@@ -869,12 +735,9 @@ fn a_packing_that_is_not_read_is_named() -> TestResult {
         }
         Ok(metadata.into_builder().set_row_groups(groups).build())
     })?;
-    let ran = run!("import", folder.path("d.simdb"), &path).expect(2);
-    assert!(
-        ran.err.contains("`key` is packed with BROTLI") && !ran.err.contains("damaged"),
-        "{}",
-        ran.err
-    );
+    run!("import", folder.path("d.simdb"), &path)
+        .refused("`key` is packed with BROTLI")
+        .says_no("damaged");
     Ok(())
 }
 
@@ -895,7 +758,7 @@ fn groups_of_large_payloads_are_bounded() -> TestResult {
     };
     let documents = (0..2_600).map(|i| document(format!("k{i}"), i).with_payload(payload()));
     insert_all(&Database::create(&database, &ready())?, documents)?;
-    run!("export", &database, &exported, "--payload").expect(0);
+    done!("export", &database, &exported, "--payload");
     let metadata = ParquetMetaDataReader::new().parse_and_finish(&fs::File::open(&exported)?)?;
     let sizes: Vec<i64> = metadata
         .row_groups()
@@ -915,25 +778,15 @@ fn groups_of_large_payloads_are_bounded() -> TestResult {
 fn fingerprints_of_another_program_without_sketches_come_into_a_database_without() -> TestResult {
     let folder = Folder::new()?;
     let (foreign, database) = (folder.path("foreign.parquet"), folder.path("d.simdb"));
-    let key = Arc::new(StringArray::from(vec!["a", "f"])) as ArrayRef;
-    write(
-        &foreign,
-        vec![
-            ("key", key),
-            ("fp", Arc::new(Int64Array::from(vec![5, 7])) as ArrayRef),
-        ],
-    )?;
-    run!("import", &database, &foreign, "--scheme", "minwise-1").expect(0);
-    let stats = run!("stats", &database, "--json").expect(0).object()?;
-    assert_eq!(
-        (&stats["documents"], &stats["sketch_bytes"]),
-        (&2.into(), &0.into())
-    );
+    let key = strings(["a", "f"]);
+    write(&foreign, vec![("key", key), ("fp", integers([5, 7]))])?;
+    done!("import", &database, &foreign, "--scheme minwise-1");
+    let stats = done!("stats", &database, "--json").object()?;
+    assert_eq!(figures(&stats, ["documents", "sketch_bytes"]), [2, 0]);
     let texts = folder.path("t.simdb");
-    run!("create", &texts).expect(0);
-    run!("import", &texts, &foreign, "--scheme", "minwise-1")
-        .expect(2)
-        .says("foreign.parquet: row 1")
+    done!("create", &texts);
+    run!("import", &texts, &foreign, "--scheme minwise-1")
+        .refused("foreign.parquet: row 1")
         .says("a fingerprint but no sketch");
     Ok(())
 }
@@ -942,16 +795,15 @@ fn fingerprints_of_another_program_without_sketches_come_into_a_database_without
 fn seconds_that_are_milliseconds_are_refused_with_their_row() -> TestResult {
     let folder = Folder::new()?;
     let input = folder.path("in.parquet");
-    let key = Arc::new(StringArray::from(vec!["a", "b"])) as ArrayRef;
-    let bits = Arc::new(Int64Array::from(vec![5, 7])) as ArrayRef;
-    let seen = Arc::new(Int64Array::from(vec![1_700_000_000, 1_700_000_000_000])) as ArrayRef;
+    let key = strings(["a", "b"]);
+    let bits = integers([5, 7]);
+    let seen = integers([1_700_000_000, 1_700_000_000_000]);
     write(
         &input,
         vec![("key", key), ("fp", bits), ("seen_seconds", seen)],
     )?;
     run!("import", folder.path("d.simdb"), &input)
-        .expect(2)
-        .says("in.parquet: row 2")
+        .refused("in.parquet: row 2")
         .says("looks like milliseconds");
     assert!(!folder.path("d.simdb").exists());
     Ok(())
@@ -969,17 +821,8 @@ fn what_is_no_file_is_no_output() -> TestResult {
     let socket = folder.path("socket");
     let _listener = std::os::unix::net::UnixListener::bind(&socket)?;
     for replace in [None, Some("--replace")] {
-        let export = simdb()
-            .arg("export")
-            .arg(&path)
-            .arg(&socket)
-            .args(replace)
-            .output()?;
-        let mut pairs = simdb();
-        pairs
-            .arg("pairs")
-            .arg(&path)
-            .args(["--format", "parquet", "--output"]);
+        let export = program!("export", &path, &socket, ..replace).output()?;
+        let mut pairs = program!("pairs", &path, "--format parquet --output");
         let pairs = pairs.arg(&socket).args(replace).output()?;
         for ran in [export, pairs] {
             assert_eq!(ran.status.code(), Some(2), "{ran:?}");
@@ -988,7 +831,7 @@ fn what_is_no_file_is_no_output() -> TestResult {
                 "{ran:?}"
             );
         }
-        assert_eq!(fs::read_dir(folder.path(""))?.count(), 2);
+        assert_eq!(folder.count()?, 2);
     }
     Ok(())
 }

@@ -11,19 +11,17 @@ use arrow_array::{
     Float32Array, Float64Array, Int8Array, Int32Array, Int64Array, RecordBatch, StringArray,
     TimestampMicrosecondArray, UInt64Array,
 };
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, FixedLenByteArray, FixedLenByteArrayType};
 use parquet::file::metadata::{ColumnChunkMetaData, KeyValue};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::parser::parse_message_type;
 use simdb::ingest::{Event, Ingest, ReadOptions, Records};
 use simdb::{CreateOptions, Database};
 
 use crate::int96::write_int96;
-use crate::support::{Folder, Ran, TestResult, run, run_with_input, simdb};
+use crate::making::{array, column, integers, strings, write_batch, write_groups};
+use crate::support::{Folder, Ran, TestResult, done, figures, run};
 #[cfg(unix)]
 use crate::support::{LIMIT, within};
 
@@ -44,28 +42,23 @@ fn text(i: u64) -> String {
 pub(crate) fn columns(rows: u64, text_column: &'static str) -> Vec<(&'static str, ArrayRef)> {
     let texts = (0..rows).map(|i| (i % 50 != 7).then(|| text(i)));
     vec![
-        (
-            "id",
-            Arc::new(Int64Array::from_iter_values(
-                (0..rows).map(|i| i as i64 + 1_000),
-            )),
-        ),
+        ("id", integers((0..rows).map(|i| i as i64 + 1_000))),
         (
             "quality",
-            Arc::new(Float64Array::from_iter_values(
+            array(Float64Array::from_iter_values(
                 (0..rows).map(|i| i as f64 / 3.0),
             )),
         ),
-        (text_column, Arc::new(StringArray::from_iter(texts))),
+        (text_column, array(StringArray::from_iter(texts))),
         (
             "seen",
-            Arc::new(TimestampMicrosecondArray::from_iter_values(
+            array(TimestampMicrosecondArray::from_iter_values(
                 (0..rows).map(|i| i as i64 * 1_500_000),
             )),
         ),
         (
             "good",
-            Arc::new(BooleanArray::from_iter((0..rows).map(|i| Some(i % 2 == 1)))),
+            array(BooleanArray::from_iter((0..rows).map(|i| Some(i % 2 == 1)))),
         ),
     ]
 }
@@ -83,7 +76,11 @@ pub(crate) fn lines(rows: u64) -> String {
     (0..rows).map(line).collect()
 }
 
-pub(crate) fn write(
+pub(crate) fn write(path: &Path, columns: Vec<(&str, ArrayRef)>) -> TestResult {
+    write_packed(path, columns, Compression::SNAPPY)
+}
+
+fn write_packed(
     path: &Path,
     columns: Vec<(&str, ArrayRef)>,
     compression: Compression,
@@ -97,27 +94,11 @@ pub(crate) fn write(
             "a test".to_owned(),
         )]))
         .build();
-    let mut writer = ArrowWriter::try_new(File::create(path)?, batch.schema(), Some(properties))?;
-    writer.write(&batch)?;
-    writer.close()?;
-    Ok(())
-}
-
-fn ingest_with(
-    database: &Path,
-    input: &Path,
-    arguments: &[&str],
-) -> Result<Ran, Box<dyn std::error::Error>> {
-    let mut command = simdb();
-    command
-        .arg("ingest")
-        .args([database, input])
-        .args(arguments);
-    Ok(run_with_input(&mut command, b"")?)
+    write_batch(path, &batch, Some(properties))
 }
 
 /// All rows of a file, each as a text, with what the file says of itself.
-fn rows(path: &Path) -> Result<(Vec<String>, String), Box<dyn std::error::Error>> {
+fn rows(path: &Path) -> TestResult<(Vec<String>, String)> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?;
     let metadata = builder.metadata();
     let texts = metadata
@@ -150,15 +131,15 @@ fn rows(path: &Path) -> Result<(Vec<String>, String), Box<dyn std::error::Error>
 fn rows_are_ingested_as_lines_of_json_are() -> TestResult {
     let folder = Folder::new()?;
     let [parquet, other, jsonl] = ["a.parquet", "b.parquet", "a.jsonl"].map(|it| folder.path(it));
-    write(&parquet, columns(2_000, "text"), Compression::SNAPPY)?;
-    write(
+    write(&parquet, columns(2_000, "text"))?;
+    write_packed(
         &other,
         columns(2_000, "content"),
         Compression::GZIP(Default::default()),
     )?;
     fs::write(&jsonl, lines(2_000))?;
-    let dump = |name: &str| -> Result<String, Box<dyn std::error::Error>> {
-        let dump = run!("dump", folder.path(name)).expect(0).out;
+    let dump = |name: &str| -> TestResult<String> {
+        let dump = done!("dump", folder.path(name)).out;
         Ok(dump
             .split_once('\n')
             .map_or(String::new(), |it| it.1.to_owned()))
@@ -168,9 +149,7 @@ fn rows_are_ingested_as_lines_of_json_are() -> TestResult {
         ("2.simdb", &other, "content"),
         ("3.simdb", &jsonl, "text"),
     ] {
-        run!("ingest", folder.path(name), input, "--text-field", field)
-            .expect(0)
-            .says("35 more");
+        done!("ingest", folder.path(name), input, "--text-field", field).says("35 more");
     }
     assert_eq!(dump("1.simdb")?, dump("3.simdb")?);
     assert_eq!(dump("2.simdb")?, dump("3.simdb")?);
@@ -206,34 +185,20 @@ fn rows_that_survive_are_copied_unchanged() -> TestResult {
     let [input, jsonl, output] =
         ["in.parquet", "in.jsonl", "out.parquet"].map(|it| folder.path(it));
     let [removed, of_lines] = ["removed.jsonl", "of-lines.jsonl"].map(|it| folder.path(it));
-    write(
+    write_packed(
         &input,
         columns(3_000, "text"),
         Compression::ZSTD(Default::default()),
     )?;
     fs::write(&jsonl, lines(3_000))?;
-    run!(
-        "dedup",
-        &input,
-        "--output",
-        &output,
-        "--removed",
-        &removed,
-        "--report",
-        folder.path("r.html")
-    )
-    .expect(0);
-    run!(
-        "dedup",
-        &jsonl,
-        "--output",
-        folder.path("out.jsonl"),
-        "--removed",
-        &of_lines
-    )
-    .expect(0);
+    folder
+        .run("dedup in.parquet --output out.parquet --removed removed.jsonl --report r.html")?
+        .expect(0);
+    folder
+        .run("dedup in.jsonl --output out.jsonl --removed of-lines.jsonl")?
+        .expect(0);
     // The same records are removed as of lines.
-    let list = |path: &Path, place: &str| -> Result<Vec<u64>, Box<dyn std::error::Error>> {
+    let list = |path: &Path, place: &str| -> TestResult<Vec<u64>> {
         let lines = fs::read_to_string(path)?;
         let numbers = lines.lines().map(|line| -> Result<u64, serde_json::Error> {
             Ok(serde_json::from_str::<serde_json::Value>(line)?[place]
@@ -264,13 +229,13 @@ fn rows_that_survive_are_copied_unchanged() -> TestResult {
     let both = folder.path("both.parquet");
     let again = folder.path("again.parquet");
     fs::copy(&input, &again)?;
-    run!("dedup", &input, &again, "--output", &both).expect(0);
+    done!("dedup", &input, &again, "--output", &both);
     let (of_both, _) = rows(&both)?;
     // Rows without a text cannot be judged.
     assert_eq!(of_both.len(), expected.len() + 60);
     assert_eq!(of_both[..expected.len()], expected);
     fs::create_dir(folder.path("tree"))?;
-    run!("dedup", &input, &again, "--output", folder.path("tree")).expect(0);
+    done!("dedup", &input, &again, "--output", folder.path("tree"));
     assert!(rows(&folder.path("tree/in.parquet"))?.0 == expected);
     assert_eq!(rows(&folder.path("tree/again.parquet"))?.0.len(), 60);
     Ok(())
@@ -281,53 +246,30 @@ fn what_cannot_be_read_of_a_parquet_file_is_said() -> TestResult {
     let folder = Folder::new()?;
     let [input, other, output] =
         ["in.parquet", "other.parquet", "out.parquet"].map(|it| folder.path(it));
-    write(&input, columns(30, "body"), Compression::SNAPPY)?;
+    write(&input, columns(30, "body"))?;
     run!("dedup", &input, "--output", &output)
-        .expect(2)
-        .says("--text-field")
+        .refused("--text-field")
         .says("quality, body, seen");
     // The right command is not taken for another run.
-    run!("dedup", &input, "--output", &output, "--text-field", "body").expect(0);
-    run!(
-        "ingest",
-        folder.path("d.simdb"),
-        &input,
-        "--text-field",
-        "body",
-        "--input-format",
-        "tsv"
-    )
-    .expect(2)
-    .says("is a Parquet file");
+    done!("dedup", &input, "--output", &output, "--text-field body");
+    folder
+        .run("ingest d.simdb in.parquet --text-field body --input-format tsv")?
+        .refused("is a Parquet file");
     // Files of other columns do not fit into one.
-    write(&other, columns(30, "text"), Compression::SNAPPY)?;
-    let both = run!(
-        "dedup",
-        &input,
-        &other,
-        "--output",
-        folder.path("2.parquet"),
-        "--text-field",
-        "body"
-    );
-    both.expect(2).says("other.parquet");
-    let jsonl = folder.file("a.jsonl", lines(9))?;
-    run!(
-        "dedup",
-        &other,
-        &jsonl,
-        "--output",
-        folder.path("3.parquet")
-    )
-    .expect(2)
-    .says("let the output be a directory");
+    write(&other, columns(30, "text"))?;
+    let both = folder.run("dedup in.parquet other.parquet --output 2.parquet --text-field body")?;
+    both.refused("other.parquet");
+    folder.file("a.jsonl", lines(9))?;
+    folder
+        .run("dedup other.parquet a.jsonl --output 3.parquet")?
+        .refused("let the output be a directory");
     // A text that is no UTF-8 is rejected, and its row stays.
-    let texts: ArrayRef = Arc::new(BinaryArray::from_iter_values([
+    let texts = array(BinaryArray::from_iter_values([
         &b"\xff\xfe no text"[..],
         text(1).as_bytes(),
     ]));
     let odd = folder.path("odd.parquet");
-    write(&odd, vec![("text", texts)], Compression::SNAPPY)?;
+    write(&odd, vec![("text", texts)])?;
     let ran = run!("dedup", &odd, "--output", folder.path("odd.out"));
     ran.expect(0).says("UTF-8").says("odd.parquet, row 1");
     assert_eq!(rows(&folder.path("odd.out"))?.0.len(), 2);
@@ -338,16 +280,12 @@ fn what_cannot_be_read_of_a_parquet_file_is_said() -> TestResult {
         ("four.parquet", &bytes[..4]),
     ] {
         let path = folder.file(name, bytes)?;
-        run!("dedup", &path, "--output", folder.path("cut.out"))
-            .expect(2)
-            .says(name);
+        run!("dedup", &path, "--output", folder.path("cut.out")).refused(name);
     }
     // Nothing at all is fine.
     let none = folder.path("none.parquet");
-    write(&none, columns(0, "text"), Compression::SNAPPY)?;
-    run!("dedup", &none, "--output", folder.path("none.out"))
-        .expect(0)
-        .says("");
+    write(&none, columns(0, "text"))?;
+    done!("dedup", &none, "--output", folder.path("none.out")).says("");
     assert!(rows(&folder.path("none.out")).is_ok() || folder.path("none.out").exists());
     Ok(())
 }
@@ -363,13 +301,13 @@ fn a_file_of_which_no_row_could_be_a_document_is_refused_once() -> TestResult {
             builder.values().append_value(text(row));
             builder.append(true);
         }
-        Arc::new(builder.finish())
+        array(builder.finish())
     };
-    let texts = || Arc::new(StringArray::from(vec![text(0), text(3), text(6)])) as ArrayRef;
-    let ids = || Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef;
-    let floats = || Arc::new(Float64Array::from(vec![0.5, 1.5, 2.5])) as ArrayRef;
-    let decimals = || -> Result<ArrayRef, Box<dyn std::error::Error>> {
-        Ok(Arc::new(
+    let texts = || strings([text(0), text(3), text(6)]);
+    let ids = || integers([1, 2, 3]);
+    let floats = || array(Float64Array::from(vec![0.5, 1.5, 2.5]));
+    let decimals = || -> TestResult<ArrayRef> {
+        Ok(array(
             Decimal128Array::from(vec![1, 2, 3]).with_precision_and_scale(20, 0)?,
         ))
     };
@@ -397,9 +335,9 @@ fn a_file_of_which_no_row_could_be_a_document_is_refused_once() -> TestResult {
         ),
     ];
     for (columns, arguments, says) in refused {
-        write(&input, columns, Compression::SNAPPY)?;
+        write(&input, columns)?;
         let database = folder.path("d.simdb");
-        let ran = ingest_with(&database, &input, arguments)?.expect(2);
+        let ran = run!("ingest", &database, &input, ..arguments).expect(2);
         assert_eq!(ran.err.matches(says).count(), 1, "{}", ran.err);
         assert!(ran.err.contains("-field` names another of"), "{}", ran.err);
     }
@@ -412,15 +350,10 @@ fn a_file_of_which_no_row_could_be_a_document_is_refused_once() -> TestResult {
             ("text", texts()),
             ("html", lists()),
         ],
-        Compression::SNAPPY,
     )?;
-    run!("ingest", folder.path("d.simdb"), &input).expect(0);
-    write(
-        &input,
-        vec![("id", decimals()?), ("text", texts())],
-        Compression::SNAPPY,
-    )?;
-    run!("dedup", &input, "--output", folder.path("out.parquet")).expect(0);
+    done!("ingest", folder.path("d.simdb"), &input);
+    write(&input, vec![("id", decimals()?), ("text", texts())])?;
+    done!("dedup", &input, "--output", folder.path("out.parquet"));
     Ok(())
 }
 
@@ -429,15 +362,10 @@ fn what_only_has_the_name_of_a_parquet_file_or_is_encrypted_is_told() -> TestRes
     let folder = Folder::new()?;
     let database = folder.path("d.simdb");
     run!("ingest", &database, folder.file("empty.parquet", "")?)
-        .expect(2)
-        .says("Parquet file, but is empty");
-    run!("ingest", &database, folder.file("text.parquet", "a\n")?)
-        .expect(2)
-        .says("does not begin as one");
+        .refused("Parquet file, but is empty");
+    run!("ingest", &database, folder.file("text.parquet", "a\n")?).refused("does not begin as one");
     let encrypted = folder.file("secret.parquet", b"PARE\0\0\0\0....PARE")?;
-    run!("ingest", &database, &encrypted)
-        .expect(2)
-        .says("is an encrypted Parquet file");
+    run!("ingest", &database, &encrypted).refused("is an encrypted Parquet file");
     Ok(())
 }
 
@@ -452,16 +380,10 @@ fn times_of_int96_are_read_and_copied() -> TestResult {
         ("b", 2, texts[1].as_str(), -62_135_596_800),
     ];
     write_int96(&input, &rows)?;
-    run!("dedup", &input, "--output", &output).expect(0);
-    run!("ingest", folder.path("d.simdb"), &output).expect(0);
+    done!("dedup", &input, "--output", &output);
+    done!("ingest", folder.path("d.simdb"), &output);
     for (key, _, _, seen) in rows {
-        assert!(
-            run!("get", folder.path("d.simdb"), key)
-                .expect(0)
-                .out
-                .contains(&seen.to_string()),
-            "{key}"
-        );
+        done!("get", folder.path("d.simdb"), key).prints(&seen.to_string());
     }
     Ok(())
 }
@@ -472,19 +394,16 @@ fn files_of_different_columns_are_refused_before_the_cleaning() -> TestResult {
     let folder = Folder::new()?;
     let [text_of, page_of] = ["a.parquet", "b.parquet"].map(|it| folder.path(it));
     for (path, column) in [(&text_of, "text"), (&page_of, "html")] {
-        let texts: ArrayRef = Arc::new(StringArray::from(vec![text(0), text(3)]));
+        let texts = strings([text(0), text(3)]);
         let batch = RecordBatch::try_from_iter([(column, texts)])?;
-        let mut writer = ArrowWriter::try_new(File::create(path)?, batch.schema(), None)?;
-        writer.write(&batch)?;
-        writer.close()?;
+        write_batch(path, &batch, None)?;
     }
     let output = folder.path("out.parquet");
     run!("dedup", &text_of, &page_of, "--output", &output)
-        .expect(2)
-        .says("b.parquet: its columns are not those of ")
+        .refused("b.parquet: its columns are not those of ")
         .says("let the output be a directory");
     assert!(!output.exists() && !folder.path("out.parquet.dedup").exists());
-    run!("dedup", &text_of, &page_of, "--output", folder.path("out/")).expect(0);
+    done!("dedup", &text_of, &page_of, "--output", folder.path("out/"));
     Ok(())
 }
 
@@ -492,23 +411,19 @@ fn files_of_different_columns_are_refused_before_the_cleaning() -> TestResult {
 fn whole_numbers_of_every_width_are_keys() -> TestResult {
     let folder = Folder::new()?;
     let input = folder.path("in.parquet");
-    let texts = || Arc::new(StringArray::from(vec![text(0), text(3)])) as ArrayRef;
+    let texts = || strings([text(0), text(3)]);
     let ids: [(ArrayRef, [&str; 2]); 2] = [
         (
-            Arc::new(UInt64Array::from(vec![7, u64::MAX])),
+            array(UInt64Array::from(vec![7, u64::MAX])),
             ["7", "18446744073709551615"],
         ),
-        (Arc::new(Int8Array::from(vec![-8, 9])), ["-8", "9"]),
+        (array(Int8Array::from(vec![-8, 9])), ["-8", "9"]),
     ];
     for (column, keys) in ids {
-        write(
-            &input,
-            vec![("id", column), ("text", texts())],
-            Compression::SNAPPY,
-        )?;
-        run!("ingest", folder.path("d.simdb"), &input).expect(0);
+        write(&input, vec![("id", column), ("text", texts())])?;
+        done!("ingest", folder.path("d.simdb"), &input);
         for key in keys {
-            run!("get", folder.path("d.simdb"), "--", key).expect(0);
+            done!("get", folder.path("d.simdb"), "--", key);
         }
     }
     Ok(())
@@ -520,16 +435,12 @@ fn survivors(
     name: &str,
     values: ArrayRef,
     order: &str,
-) -> Result<(Vec<i64>, String), Box<dyn std::error::Error>> {
+) -> TestResult<(Vec<i64>, String)> {
     let [input, output] = ["in.parquet", "out.parquet"].map(|it| folder.path(it));
     _ = fs::remove_file(&output);
-    let ids: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
-    let texts: ArrayRef = Arc::new(StringArray::from(vec![text(0); 3]));
-    write(
-        &input,
-        vec![("id", ids), ("text", texts), (name, values)],
-        Compression::SNAPPY,
-    )?;
+    let ids = integers([1, 2, 3]);
+    let texts = strings(vec![text(0); 3]);
+    write(&input, vec![("id", ids), ("text", texts), (name, values)])?;
     let ran = run!("dedup", &input, "-o", &output, "--survivor", order);
     let mut kept = Vec::new();
     if output.exists() {
@@ -547,11 +458,11 @@ fn ranks(lists: [&[Option<i64>]; 3]) -> ArrayRef {
     for list in lists {
         builder.append_value(list.iter().copied());
     }
-    Arc::new(builder.finish())
+    array(builder.finish())
 }
 
 /// Decimal numbers with two digits behind the point.
-fn decimals(hundredths: Vec<i128>) -> Result<ArrayRef, Box<dyn std::error::Error>> {
+fn decimals(hundredths: Vec<i128>) -> TestResult<ArrayRef> {
     let numbers = Decimal128Array::from(hundredths).with_precision_and_scale(20, 2)?;
     Ok(Arc::new(numbers))
 }
@@ -563,17 +474,17 @@ fn ranks_and_times_decide_in_whatever_type_a_column_holds_them() -> TestResult {
     let good: [(&str, ArrayRef, &str); 8] = [
         (
             "rank",
-            Arc::new(Float64Array::from(vec![1.0, 3.0, -2.0])),
+            array(Float64Array::from(vec![1.0, 3.0, -2.0])),
             "rank",
         ),
         (
             "rank",
-            Arc::new(Float32Array::from(vec![Some(1.0), Some(3.0), None])),
+            array(Float32Array::from(vec![Some(1.0), Some(3.0), None])),
             "rank",
         ),
         (
             "rank",
-            Arc::new(Float64Array::from(vec![f64::NAN, 3.0, f64::NAN])),
+            array(Float64Array::from(vec![f64::NAN, 3.0, f64::NAN])),
             "rank",
         ),
         ("rank", decimals(vec![100, 300, -200])?, "rank"),
@@ -588,12 +499,12 @@ fn ranks_and_times_decide_in_whatever_type_a_column_holds_them() -> TestResult {
         ),
         (
             "time",
-            Arc::new(Date32Array::from(vec![-1, 20_000, 19_999])),
+            array(Date32Array::from(vec![-1, 20_000, 19_999])),
             "latest",
         ),
         (
             "seen",
-            Arc::new(Float64Array::from(vec![1.5e9, 1.7e9, 1.6e9])),
+            array(Float64Array::from(vec![1.5e9, 1.7e9, 1.6e9])),
             "latest",
         ),
         (
@@ -613,20 +524,20 @@ fn ranks_and_times_decide_in_whatever_type_a_column_holds_them() -> TestResult {
     let refused: [(&str, ArrayRef, &str, &str); 6] = [
         (
             "rank",
-            Arc::new(Float64Array::from(vec![0.5, 3.5, 0.25])),
+            array(Float64Array::from(vec![0.5, 3.5, 0.25])),
             "rank",
             a_rank,
         ),
         (
             "rank",
-            Arc::new(Float64Array::from(vec![1e300, f64::INFINITY, -1e300])),
+            array(Float64Array::from(vec![1e300, f64::INFINITY, -1e300])),
             "rank",
             a_rank,
         ),
         ("rank", decimals(vec![50, 350, 25])?, "rank", a_rank),
         (
             "rank",
-            Arc::new(BooleanArray::from(vec![true, false, true])),
+            array(BooleanArray::from(vec![true, false, true])),
             "rank",
             a_rank,
         ),
@@ -638,7 +549,7 @@ fn ranks_and_times_decide_in_whatever_type_a_column_holds_them() -> TestResult {
         ),
         (
             "time",
-            Arc::new(BooleanArray::from(vec![true, false, true])),
+            array(BooleanArray::from(vec![true, false, true])),
             "latest",
             a_time,
         ),
@@ -658,24 +569,21 @@ fn ranks_and_times_decide_in_whatever_type_a_column_holds_them() -> TestResult {
 fn ranks_and_times_of_every_type_are_stored() -> TestResult {
     let folder = Folder::new()?;
     let [input, database] = ["in.parquet", "d.simdb"].map(|it| folder.path(it));
-    let ids: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
-    let texts: ArrayRef = Arc::new(StringArray::from(vec![text(0), text(3)]));
+    let ids = strings(["a", "b"]);
+    let texts = strings([text(0), text(3)]);
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("id", ids),
         ("text", texts),
-        ("rank", Arc::new(Float64Array::from(vec![7.0, -3.0]))),
-        ("time", Arc::new(Date32Array::from(vec![1, 20_000]))),
-        (
-            "repeats",
-            Arc::new(Float64Array::from(vec![Some(5.0), None])),
-        ),
+        ("rank", array(Float64Array::from(vec![7.0, -3.0]))),
+        ("time", array(Date32Array::from(vec![1, 20_000]))),
+        ("repeats", array(Float64Array::from(vec![Some(5.0), None]))),
     ];
-    write(&input, columns, Compression::SNAPPY)?;
-    run!("ingest", &database, &input).expect(0);
-    let a = run!("get", &database, "a", "--json").expect(0).last()?;
+    write(&input, columns)?;
+    done!("ingest", &database, &input);
+    let a = done!("get", &database, "a --json").last()?;
     assert_eq!(a["rank"], serde_json::json!([7]), "{a}");
-    assert_eq!((&a["seen"], &a["repeats"]), (&86_400.into(), &5.into()));
-    let b = run!("get", &database, "b", "--json").expect(0).last()?;
+    assert_eq!(figures(&a, ["seen", "repeats"]), [86_400, 5]);
+    let b = done!("get", &database, "b --json").last()?;
     assert_eq!(b["rank"], serde_json::json!([-3]), "{b}");
     assert_eq!(b["seen"], 1_728_000_000);
     Ok(())
@@ -686,11 +594,11 @@ fn ranks_and_times_of_every_type_are_stored() -> TestResult {
 fn bytes_in_a_column_that_is_not_the_text_do_not_matter() -> TestResult {
     let folder = Folder::new()?;
     let [input, database] = ["in.parquet", "d.simdb"].map(|it| folder.path(it));
-    let bytes = || Arc::new(BinaryArray::from_iter_values([&b"\xff\xfe"[..], b"\0\0"])) as ArrayRef;
+    let bytes = || array(BinaryArray::from_iter_values([&b"\xff\xfe"[..], b"\0\0"]));
     let columns = || -> Vec<(&str, ArrayRef)> {
         vec![
-            ("id", Arc::new(StringArray::from(vec!["a", "b"]))),
-            ("text", Arc::new(StringArray::from(vec![text(0), text(3)]))),
+            ("id", strings(["a", "b"])),
+            ("text", strings([text(0), text(3)])),
         ]
     };
     for name in [
@@ -705,31 +613,25 @@ fn bytes_in_a_column_that_is_not_the_text_do_not_matter() -> TestResult {
         "time",
     ] {
         // The second value is UTF-8 by chance, and is what these are in lines of JSON.
-        let odd = Arc::new(BinaryArray::from(vec![Some(&b"\xff\xfe"[..]), None])) as ArrayRef;
+        let odd = array(BinaryArray::from(vec![Some(&b"\xff\xfe"[..]), None]));
         let values = match name {
             "scope" | "rank" | "time" => odd,
             _ => bytes(),
         };
         let mut columns = columns();
         columns.push((name, values));
-        write(&input, columns, Compression::SNAPPY)?;
+        write(&input, columns)?;
         _ = fs::remove_file(&database);
-        let ran = run!("ingest", &database, &input, "--json").expect(0);
-        let totals = ran.last()?;
-        assert_eq!(
-            (&totals["inserted"], &totals["rejected"]),
-            (&2.into(), &0.into()),
-            "{name}: {}",
-            ran.err
-        );
+        let ran = done!("ingest", &database, &input, "--json");
+        ran.counts(["inserted", "rejected"], [2, 0]);
     }
     // A payload is stored as it is.
     let mut with_payload = columns();
     with_payload.push(("payload", bytes()));
-    write(&input, with_payload, Compression::SNAPPY)?;
+    write(&input, with_payload)?;
     _ = fs::remove_file(&database);
-    run!("ingest", &database, &input).expect(0);
-    let a = run!("get", &database, "a", "--json").expect(0).last()?;
+    done!("ingest", &database, &input);
+    let a = done!("get", &database, "a --json").last()?;
     assert_eq!(a["payload_base64"], "//4=");
     // A page in another encoding is read as a file of it is.
     let page = |encoding: &str, word: &[u8]| {
@@ -741,44 +643,28 @@ fn bytes_in_a_column_that_is_not_the_text_do_not_matter() -> TestResult {
         page("windows-1251", b"\xcf\xf0\xe8\xe2\xe5\xf2"),
         page("utf-8", "Привет".as_bytes()),
     ];
-    let pages: ArrayRef = Arc::new(BinaryArray::from_iter_values(pages));
+    let pages = array(BinaryArray::from_iter_values(pages));
     let columns_of_pages: [(&str, &[&str]); 2] = [("html", &[]), ("raw", &["--html-field", "raw"])];
     for (name, arguments) in columns_of_pages {
         write(
             &input,
-            vec![
-                ("id", Arc::new(Int64Array::from(vec![1, 2]))),
-                (name, Arc::clone(&pages)),
-            ],
-            Compression::SNAPPY,
+            vec![("id", integers([1, 2])), (name, Arc::clone(&pages))],
         )?;
-        let mut command = simdb();
-        command
-            .args(["dedup", "--list", "--max-distance", "0"])
-            .arg(&input)
-            .args(arguments);
-        run_with_input(&mut command, b"")?
-            .expect(0)
+        done!("dedup --list --max-distance 0", &input, ..arguments)
             .says("1 group of near-duplicates with 2 records");
     }
     // The advice is for a column.
-    let texts: ArrayRef = Arc::new(BinaryArray::from_iter_values([
+    let texts = array(BinaryArray::from_iter_values([
         &b"ab\xff"[..],
         text(3).as_bytes(),
     ]));
     write(
         &input,
         vec![("id", columns()[0].1.clone()), ("text", texts)],
-        Compression::SNAPPY,
     )?;
-    let ran = run!("ingest", &database, &input).expect(0);
-    assert!(
-        ran.err
-            .contains("the text is not UTF-8 (byte 3); write its column as STRING")
-            && !ran.err.contains("iconv"),
-        "{}",
-        ran.err
-    );
+    done!("ingest", &database, &input)
+        .says("the text is not UTF-8 (byte 3); write its column as STRING")
+        .says_no("iconv");
     Ok(())
 }
 
@@ -789,38 +675,23 @@ fn a_text_that_is_not_utf8_is_rejected_whatever_its_column_says() -> TestResult 
     let [input, database] = ["in.parquet", "d.simdb"].map(|it| folder.path(it));
     let schema =
         "message m { REQUIRED BYTE_ARRAY id (UTF8); OPTIONAL BYTE_ARRAY text (UTF8) = 7; }";
-    let mut file = SerializedFileWriter::new(
-        File::create(&input)?,
-        Arc::new(parse_message_type(schema)?),
-        Arc::new(WriterProperties::builder().build()),
-    )?;
-    let mut group = file.next_row_group()?;
     let texts = [
         text(0).into_bytes(),
         b"ab\xff".to_vec(),
         text(3).into_bytes(),
     ];
-    let columns: [([ByteArray; 3], Option<&[i16]>); 2] = [
-        (["a", "b", "c"].map(ByteArray::from), None),
-        (texts.map(ByteArray::from), Some(&[1, 1, 1])),
-    ];
-    for (values, levels) in columns {
-        let mut column = group.next_column()?.ok_or("there is a column")?;
-        column
-            .typed::<ByteArrayType>()
-            .write_batch(&values, levels, None)?;
-        column.close()?;
-    }
-    group.close()?;
-    file.close()?;
-    let ran = run!("ingest", &database, &input, "--json").expect(0);
-    let totals = ran.last()?;
-    assert_eq!(
-        (&totals["inserted"], &totals["rejected"]),
-        (&2.into(), &1.into()),
-        "{}",
-        ran.err
-    );
+    write_groups(
+        &input,
+        schema,
+        WriterProperties::default(),
+        [texts],
+        |group, texts| {
+            column::<ByteArrayType>(group, &["a", "b", "c"].map(ByteArray::from), None)?;
+            column::<ByteArrayType>(group, &texts.map(ByteArray::from), Some((&[1; 3], None)))
+        },
+    )?;
+    let ran = done!("ingest", &database, &input, "--json");
+    ran.counts(["inserted", "rejected"], [2, 1]);
     ran.says("row 2: the text is not UTF-8 (byte 3)");
     Ok(())
 }
@@ -839,36 +710,17 @@ fn long_texts_are_rejected_one_by_one() -> TestResult {
         _ => 1,
     });
     let numbers = Int32Array::from_iter_values(numbers);
-    let texts = DictionaryArray::new(numbers, Arc::new(StringArray::from(texts.to_vec())));
-    let columns: Vec<(&str, ArrayRef)> = vec![
-        ("id", Arc::new(Int64Array::from_iter_values(0..66))),
-        ("text", Arc::new(texts)),
-    ];
+    let texts = DictionaryArray::new(numbers, array(StringArray::from(texts.to_vec())));
+    let columns: Vec<(&str, ArrayRef)> = vec![("id", integers(0..66)), ("text", Arc::new(texts))];
     let batch = RecordBatch::try_from_iter(columns)?;
     let properties = WriterProperties::builder()
         .set_dictionary_page_size_limit(1 << 30)
         .set_statistics_enabled(EnabledStatistics::None)
         .build();
-    let mut writer = ArrowWriter::try_new(File::create(&input)?, batch.schema(), Some(properties))?;
-    writer.write(&batch)?;
-    writer.close()?;
+    write_batch(&input, &batch, Some(properties))?;
     assert!(input.metadata()?.len() < 2 * LONG);
-    let ran = run!(
-        "ingest",
-        &database,
-        &input,
-        "--max-record",
-        "1000000",
-        "--json"
-    )
-    .expect(0);
-    let totals = ran.last()?;
-    assert_eq!(
-        (&totals["inserted"], &totals["rejected"]),
-        (&2.into(), &64.into()),
-        "{}",
-        ran.err
-    );
+    let ran = done!("ingest", &database, &input, "--max-record 1000000 --json");
+    ran.counts(["inserted", "rejected"], [2, 64]);
     // As a line of JSON is long, with its line end.
     ran.says("row 2: the record has 35651604 bytes");
     Ok(())
@@ -899,13 +751,10 @@ fn a_row_beside_a_long_one_is_not_lost() -> TestResult {
             ("text", Arc::new(StringArray::from(texts.to_vec()))),
             ("html", Arc::new(StringArray::from(pages.to_vec()))),
         ];
-        write(&input, columns, Compression::SNAPPY)?;
+        write(&input, columns)?;
         _ = fs::remove_file(&database);
-        let limit = ["--max-record", "1000", "--json"];
-        let ran = run!("ingest", &database, &input, limit[0], limit[1], limit[2]).expect(0);
-        let totals = ran.last()?;
-        let counts = [&totals["inserted"], &totals["rejected"]];
-        assert_eq!(counts, [&2, &1], "{}", ran.err);
+        done!("ingest", &database, &input, "--max-record 1000 --json")
+            .counts(["inserted", "rejected"], [2, 1]);
     }
     Ok(())
 }
@@ -918,53 +767,31 @@ fn keys_that_are_bytes_name_their_rows() -> TestResult {
     let uuid_text = "0f1f2f3f-4f5f-6f7f-8f9f-afbfcfdfefff";
     let sha1 = vec![0xff; 20];
     let sha1_text = "/".repeat(26) + "8=";
-    type Case<'c> = (&'c str, &'c [&'c str], &'c [u8], &'c str, &'c str);
-    let cases: [Case<'_>; 4] = [
-        ("id (UUID)", &[], &uuid, "key", uuid_text),
-        (
-            "doc (UUID)",
-            &["--key-field", "doc"],
-            &uuid,
-            "key",
-            uuid_text,
-        ),
-        ("url", &[], &sha1, "key_base64", &sha1_text),
-        (
-            "sha",
-            &["--key-field", "sha"],
-            &sha1,
-            "key_base64",
-            &sha1_text,
-        ),
+    let cases: [(&str, &str, &[u8], &str, &str); 4] = [
+        ("id (UUID)", "", &uuid, "key", uuid_text),
+        ("doc (UUID)", "--key-field doc", &uuid, "key", uuid_text),
+        ("url", "", &sha1, "key_base64", &sha1_text),
+        ("sha", "--key-field sha", &sha1, "key_base64", &sha1_text),
     ];
-    for (kind, arguments, bytes, key, value) in cases {
+    for (kind, options, bytes, key, value) in cases {
         let length = bytes.len();
         let schema = format!(
             "message m {{ REQUIRED FIXED_LEN_BYTE_ARRAY ({length}) {kind}; REQUIRED BYTE_ARRAY text (UTF8); }}"
         );
-        let mut file = SerializedFileWriter::new(
-            File::create(&input)?,
-            Arc::new(parse_message_type(&schema)?),
-            Arc::new(WriterProperties::builder().build()),
+        write_groups(
+            &input,
+            &schema,
+            WriterProperties::default(),
+            [bytes],
+            |group, bytes| {
+                let keys = [FixedLenByteArray::from(bytes.to_vec())];
+                column::<FixedLenByteArrayType>(group, &keys, None)?;
+                column::<ByteArrayType>(group, &[ByteArray::from(text(0).into_bytes())], None)
+            },
         )?;
-        let mut group = file.next_row_group()?;
-        let mut column = group.next_column()?.ok_or("there is a first column")?;
-        let keys = [FixedLenByteArray::from(bytes.to_vec())];
-        column
-            .typed::<FixedLenByteArrayType>()
-            .write_batch(&keys, None, None)?;
-        column.close()?;
-        let mut column = group.next_column()?.ok_or("there is a second column")?;
-        let texts = [ByteArray::from(text(0).into_bytes())];
-        column
-            .typed::<ByteArrayType>()
-            .write_batch(&texts, None, None)?;
-        column.close()?;
-        group.close()?;
-        file.close()?;
         _ = fs::remove_file(&database);
-        ingest_with(&database, &input, arguments)?.expect(0);
-        let dumped = run!("dump", &database).expect(0).last()?;
+        done!("ingest", &database, &input, ..options.split_whitespace());
+        let dumped = done!("dump", &database).last()?;
         assert_eq!(dumped[key], value, "{kind}: {dumped}");
     }
     Ok(())
@@ -974,16 +801,10 @@ fn keys_that_are_bytes_name_their_rows() -> TestResult {
 fn a_column_that_is_named_and_not_there_is_told() -> TestResult {
     let folder = Folder::new()?;
     let input = folder.path("in.parquet");
-    write(&input, columns(30, "text"), Compression::SNAPPY)?;
-    run!(
-        "ingest",
-        folder.path("d.simdb"),
-        &input,
-        "--text-field",
-        "body"
-    )
-    .expect(2)
-    .says("it has no column `body`; `--text-field` names another of id, quality, text");
+    write(&input, columns(30, "text"))?;
+    folder
+        .run("ingest d.simdb in.parquet --text-field body")?
+        .refused("it has no column `body`; `--text-field` names another of id, quality, text");
     Ok(())
 }
 
@@ -992,11 +813,7 @@ fn a_column_that_is_named_and_not_there_is_told() -> TestResult {
 fn the_marks_of_a_job_are_no_documents() -> TestResult {
     let folder = Folder::new()?;
     fs::create_dir(folder.path("job"))?;
-    write(
-        &folder.path("job/part-0.parquet"),
-        columns(40, "text"),
-        Compression::SNAPPY,
-    )?;
+    write(&folder.path("job/part-0.parquet"), columns(40, "text"))?;
     for name in [
         "_SUCCESS",
         "_committed_1",
@@ -1005,19 +822,13 @@ fn the_marks_of_a_job_are_no_documents() -> TestResult {
     ] {
         fs::write(folder.path("job").join(name), "")?;
     }
-    run!("ingest", folder.path("d.simdb"), folder.path("job")).expect(0);
-    let sources = run!("sources", folder.path("d.simdb")).expect(0).out;
+    done!("ingest", folder.path("d.simdb"), folder.path("job"));
+    let sources = done!("sources", folder.path("d.simdb")).out;
     assert!(
         sources.lines().count() == 1 && sources.contains("part-0.parquet"),
         "{sources}"
     );
-    run!(
-        "dedup",
-        folder.path("job"),
-        "--output",
-        folder.path("clean")
-    )
-    .expect(0);
+    folder.run("dedup job --output clean")?.expect(0);
     assert_eq!(fs::read_dir(folder.path("clean"))?.count(), 1);
     Ok(())
 }
@@ -1032,15 +843,10 @@ fn a_pipe_is_not_imported_and_no_output() -> TestResult {
         .status()?;
     assert!(made.success());
     drop(folder.database("d.simdb")?);
-    let commands: [&[&str]; 2] = [
-        &["import", "new.simdb", "pipe"],
-        &["export", "d.simdb", "pipe"],
-    ];
-    for arguments in commands {
-        let mut command = simdb();
-        command.args(arguments).current_dir(folder.path("."));
+    for command in ["import new.simdb pipe", "export d.simdb pipe"] {
+        let mut command = folder.command(command);
         let output = within(LIMIT, move || command.output())?;
-        Ran::from(output).expect(2).says("pipe: ");
+        Ran::from(output).refused("pipe: ");
         assert!(!folder.path("new.simdb").exists());
     }
     Ok(())
@@ -1052,22 +858,18 @@ fn a_column_of_nulls_counts_as_absent() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("a.parquet");
     for name in ["seen", "rank", "repeats", "scope", "payload"] {
-        let nulls: ArrayRef = Arc::new(arrow_array::NullArray::new(4));
-        let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..4).map(text)));
-        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..4));
+        let nulls = array(arrow_array::NullArray::new(4));
+        let texts = strings((0..4).map(text));
+        let ids = integers(0..4);
         let columns = [
             ("id", ids, false),
             ("text", texts, false),
             (name, nulls, true),
         ];
         let batch = RecordBatch::try_from_iter_with_nullable(columns)?;
-        let mut writer = ArrowWriter::try_new(File::create(&path)?, batch.schema(), None)?;
-        writer.write(&batch)?;
-        writer.close()?;
+        write_batch(&path, &batch, None)?;
         let database = folder.path(&format!("{name}.simdb"));
-        let mut read = simdb();
-        let read = run_with_input(read.arg("ingest").arg(&database).arg(&path), b"")?.expect(0);
-        assert!(!read.out.contains("rejected"), "{name}: {}", read.out);
+        done!("ingest", &database, &path).prints_no("rejected");
     }
     Ok(())
 }

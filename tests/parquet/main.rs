@@ -12,6 +12,7 @@ mod damage;
 mod documents;
 mod inputs;
 mod int96;
+mod making;
 
 // What these ask of other outputs they ask of Parquet files too, if there are any.
 #[cfg(unix)]

@@ -1,6 +1,7 @@
 //! Power cuts: every file that one could leave opens to exactly one committed prefix, and all sets
 //! agree.
 
+use super::cuts::{Moment, Unsynced};
 use super::history::{Model, Operation, Recorded, Runner, Write};
 use crate::database::Database;
 use crate::document::Document;
@@ -37,7 +38,8 @@ fn is_large(number: u64) -> bool {
 
 /// Every file that a power cut between two syncs could leave: the synced file with some of the unsynced
 /// writes, one of them perhaps torn.
-fn images(synced: &Image, unsynced: &[Event]) -> Vec<(String, Image)> {
+fn images(file: &Unsynced) -> Vec<(String, Image)> {
+    let (synced, unsynced) = (&file.synced, &file.changes);
     let all_but = |index: usize, torn: Option<bool>| {
         let mut image = synced.clone();
         for (i, event) in unsynced.iter().enumerate() {
@@ -59,19 +61,19 @@ fn images(synced: &Image, unsynced: &[Event]) -> Vec<(String, Image)> {
         ("all".to_owned(), all_but(usize::MAX, None)),
     ];
     for (index, event) in unsynced.iter().enumerate() {
-        if !matches!(event, Event::Write { .. }) {
-            continue;
+        if matches!(event, Event::Write { .. }) {
+            let end = all_but(index, Some(true));
+            let beginning = all_but(index, Some(false));
+            images.extend([
+                (format!("all but write {index}"), all_but(index, None)),
+                (format!("all, write {index} torn"), end),
+                (
+                    format!("all, write {index} torn at its beginning"),
+                    beginning,
+                ),
+                (format!("only write {index}"), only(index)),
+            ]);
         }
-        images.push((format!("all but write {index}"), all_but(index, None)));
-        images.push((
-            format!("all, write {index} torn"),
-            all_but(index, Some(true)),
-        ));
-        images.push((
-            format!("all, write {index} torn at its beginning"),
-            all_but(index, Some(false)),
-        ));
-        images.push((format!("only write {index}"), only(index)));
     }
     images
 }
@@ -110,32 +112,24 @@ fn cut(commits: u64) -> Result<usize> {
 /// Opens every file that a power cut could leave of what was recorded after the creation, and counts them.
 fn examine_all(recording: &Recording, created: usize, models: &[Model]) -> usize {
     let events = recording.events();
-    let mut synced = Image::default();
-    events[..created]
-        .iter()
-        .for_each(|event| synced.apply(event));
-    let mut unsynced = Vec::new();
-    let mut acknowledged = 0;
+    let (creation, events) = events.split_at(created);
+    let mut file = Image::default();
+    creation.iter().for_each(|event| file.apply(event));
+    let mut moment = Moment::new(file, events);
     let mut examined = 0;
-    for (at, event) in events.iter().enumerate().skip(created) {
-        match event {
-            Event::Begun(_) => {}
-            Event::Acknowledged(commits) => acknowledged = *commits,
-            Event::Sync => {
-                // A power cut before the sync ends. The commits that the sync makes durable may be there
-                // or not.
-                let allowed = &models[acknowledged..models.len().min(acknowledged + 2)];
-                for (what, image) in images(&synced, &unsynced) {
-                    let what = format!("event {at}, {what}, {acknowledged} commits");
-                    Runner::recovered(image, allowed, &what)
-                        .and_then(|runner| runner.ensure_sound(&what))
-                        .unwrap_or_else(|error| panic!("{what}: {error}"));
-                    examined += 1;
-                }
-                unsynced.iter().for_each(|event| synced.apply(event));
-                unsynced.clear();
-            }
-            event => unsynced.push(event.clone()),
+    for (at, event) in events.iter().enumerate() {
+        if !matches!(event, Event::Sync) {
+            continue;
+        }
+        // A power cut before the sync ends. The commits that the sync makes durable may be there or not.
+        moment.go_to(at);
+        let commits = moment.commits();
+        for (what, image) in images(moment.file()) {
+            let what = format!("event {}, {what}, {commits:?} commits", created + at);
+            Runner::recovered(image, &models[commits.clone()], &what)
+                .and_then(|runner| runner.ensure_sound(&what))
+                .unwrap_or_else(|error| panic!("{what}: {error}"));
+            examined += 1;
         }
     }
     examined
@@ -183,11 +177,8 @@ fn an_expiry_that_a_power_cut_ends_leaves_what_its_steps_have_left() -> Result<(
 fn what_is_cached_of_a_commit_that_damage_took_back_is_not_taken_for_what_comes_after() -> Result<()>
 {
     let recording = Recording::default();
-    let store = Store::on_backend(
-        recording.clone(),
-        Some(&Settings::for_tests()),
-        Sizes::default(),
-    )?;
+    let settings = Settings::for_tests();
+    let store = Store::on_backend(recording.clone(), Some(&settings), Sizes::default())?;
     let database = Database::of_store(store.into());
     let insert = |key: &str, bits: u64| {
         let mut txn = database.begin_write()?;
@@ -206,11 +197,8 @@ fn what_is_cached_of_a_commit_that_damage_took_back_is_not_taken_for_what_comes_
     );
     assert_eq!(database.snapshot()?.get("b")?, None);
     insert("c", u64::MAX)?;
-    let found = database
-        .snapshot()?
-        .get("c")?
-        .map(|document| document.key().to_vec());
-    assert_eq!(found.as_deref(), Some(&b"c"[..]));
+    let found = database.snapshot()?.get("c")?;
+    assert!(found.is_some_and(|document| document.key() == b"c"));
     assert!(database.check()?.is_sound());
     Ok(())
 }

@@ -13,8 +13,8 @@ const SECTOR: usize = 512;
 /// A file as far as it is synced, and what was done with it since then.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unsynced {
-    synced: Image,
-    changes: Vec<Event>,
+    pub(super) synced: Image,
+    pub(super) changes: Vec<Event>,
 }
 
 impl Unsynced {
@@ -118,6 +118,10 @@ impl<'e> Moment<'e> {
             _ => None,
         });
         self.commits.allowed(next)
+    }
+
+    pub(super) fn file(&self) -> &Unsynced {
+        &self.file
     }
 
     /// A file that a power cut could leave at this moment, and what it has of the changes that were not synced.

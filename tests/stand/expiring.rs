@@ -4,13 +4,13 @@
 use std::ops::ControlFlow;
 use std::thread;
 
-use super::history::SIZES;
+use super::history::{Home as _, Recorded};
 use crate::Query;
 use crate::database::{Database, Expiry};
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::store::{Recording, Settings, Store};
+use crate::store::Settings;
 
 /// Documents are removed if they were seen before this.
 const LONG_AGO: i64 = 100;
@@ -31,9 +31,7 @@ fn new(number: u64) -> Document {
 
 /// A database with old documents, each with a fingerprint of its own.
 fn database() -> Result<Database> {
-    let settings = Settings::for_tests();
-    let store = Store::on_backend(Recording::default(), Some(&settings), SIZES)?;
-    let database = Database::of_store(store.into());
+    let database = Recorded::default().open(Some(&Settings::for_tests()))?;
     for number in 0..OLD {
         let mut txn = database.begin_write()?;
         txn.insert(&old(number))?;
@@ -46,7 +44,7 @@ fn database() -> Result<Database> {
 /// The database has the new documents of these numbers, and nothing else.
 fn assert_has_new(database: &Database, numbers: &[u64]) -> Result<()> {
     let snapshot = database.snapshot()?;
-    let documents: Vec<Document> = snapshot.documents().collect::<Result<_>>()?;
+    let documents = snapshot.documents().collect::<Result<Vec<_>>>()?;
     let expected: Vec<Document> = numbers.iter().map(|&number| new(number)).collect();
     assert_eq!(documents, expected);
     assert_eq!(snapshot.stats()?.documents, numbers.len() as u64);

@@ -5,12 +5,11 @@ use std::path::Path;
 
 use simdb::inspect::CheckReport;
 use simdb::{
-    Database, Document, Error, Fingerprint, Near, OpenOptions, Order, Policy, Query, Sketch,
-    SketchSize,
+    Database, Document, Error, Fingerprint, Near, OpenOptions, Order, Policy, Sketch, SketchSize,
 };
 
 use crate::support::{
-    Folder, TestResult, document, external, insert_all, jaccard, leave_log, tiny,
+    Folder, TestResult, document, external, insert_all, jaccard, leave_log, query_of, tiny,
 };
 
 pub(super) const SIZES: [SketchSize; 2] = [SketchSize::Bytes16, SketchSize::Bytes32];
@@ -97,9 +96,7 @@ fn ask(database: &Database, i: u64, size: SketchSize) -> simdb::Result<Option<St
     } else {
         Order::Distance
     };
-    let query = Query::new(Fingerprint::from_bits(
-        document.fingerprint().map_or(0, Fingerprint::bits),
-    ));
+    let query = query_of(document.fingerprint().map_or(0, Fingerprint::bits));
     let query = query
         .near(Near::within(i as u32 % 4).min_similarity(least))
         .with_sketch(asked)
@@ -143,7 +140,7 @@ fn wrong_answers(database: &Database, size: SketchSize) -> simdb::Result<Vec<Str
             Err(error) => failed = Some(error),
         }
     }
-    let all = Query::new(Fingerprint::from_bits(0)).limit(0);
+    let all = query_of(0).limit(0);
     let any = || Near::within(64);
     let asked = sketch(0, size, 0);
     let live = || {

@@ -8,7 +8,7 @@ use simdb::{Database, Error, SketchSize};
 use super::file::{
     DOCUMENTS, SIZES, is_live, sound_file, spread, use_damaged, with_another_sketch,
 };
-use crate::support::{Folder, TestResult, document, insert_all, leave_log, tiny};
+use crate::support::{Folder, TestResult, assert_error, document, insert_all, leave_log, tiny};
 
 /// The tables of blocks, by the length of their rows.
 const NARROW: [&str; 6] = [
@@ -73,7 +73,7 @@ impl Harm {
 macro_rules! harm_rows {
     ($folder:expr, $size:expr, $table:expr, $every:expr, $own:expr, $as_key:expr) => {{
         let table = $table;
-        let rows = |name: &str| -> Result<Vec<_>, Box<dyn std::error::Error>> {
+        let rows = |name: &str| -> TestResult<Vec<_>> {
             let engine = redb::Database::open($folder.path(name))?;
             let table = engine.begin_read()?.open_table(table)?;
             table
@@ -236,12 +236,9 @@ fn a_transaction_that_met_damage_cannot_be_committed() -> TestResult {
     drop(engine);
     let database = Database::open(folder.path("d.simdb"), &tiny())?;
     let mut txn = database.begin_write()?;
-    assert!(matches!(
-        txn.insert(&document("7", 2)),
-        Err(Error::Damaged { .. })
-    ));
-    assert!(matches!(txn.insert(&document("z", 2)), Err(Error::Aborted)));
-    assert!(matches!(txn.commit(), Err(Error::Aborted)));
+    assert_error!(txn.insert(&document("7", 2)) => Error::Damaged { .. });
+    assert_error!(txn.insert(&document("z", 2)) => Error::Aborted);
+    assert_error!(txn.commit() => Error::Aborted);
     let snapshot = database.snapshot()?;
     assert!(snapshot.documents().any(|document| document.is_err()));
     assert!(

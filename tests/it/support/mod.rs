@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{Read as _, Write as _};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,8 +16,8 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 use simdb::{
-    CreateOptions, Database, Document, Fingerprint, Matches, OpenOptions, Scheme, Sketch,
-    SketchSize,
+    CreateOptions, Database, Document, Fingerprint, Matches, OpenOptions, Query, Scheme, Sketch,
+    SketchSize, Snapshot,
 };
 use tempfile::TempDir;
 
@@ -25,7 +25,7 @@ use tempfile::TempDir;
 #[path = "../../stand/random.rs"]
 pub(crate) mod random;
 
-pub(crate) type TestResult = Result<(), Box<dyn Error>>;
+pub(crate) type TestResult<T = ()> = Result<T, Box<dyn Error>>;
 
 /// The longest that a test waits. It only ends what hangs: nothing takes so long, however busy the machine is.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
@@ -58,6 +58,22 @@ impl Folder {
         let path = self.path(name);
         std::fs::write(&path, content)?;
         Ok(path)
+    }
+
+    /// The program in this folder, with these words.
+    pub(crate) fn command(&self, words: &str) -> Command {
+        let mut command = simdb();
+        command.args(words.split(' ')).current_dir(self.0.path());
+        command
+    }
+
+    pub(crate) fn run(&self, words: &str) -> std::io::Result<Ran> {
+        self.command(words).output().map(Ran::from)
+    }
+
+    /// How many files and folders are in it.
+    pub(crate) fn count(&self) -> std::io::Result<usize> {
+        Ok(std::fs::read_dir(self.0.path())?.count())
     }
 
     /// Creates a [`tiny`] database of ready fingerprints and sketches.
@@ -104,6 +120,27 @@ pub(crate) fn numbered(i: u64) -> Document {
     document(i.to_string(), spread(i))
 }
 
+/// A document for each number, with the number as its key, and its fingerprint.
+pub(crate) fn keyed(
+    numbers: Range<u64>,
+    bits: impl Fn(u64) -> u64,
+) -> impl Iterator<Item = Document> {
+    numbers.map(move |i| document(i.to_string(), bits(i)))
+}
+
+/// A record of a web archive: a page that was fetched at second 7.
+pub(crate) fn web_page(address: &str, text: &str) -> String {
+    let body = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>{text}");
+    let head = "WARC/1.0\r\nWARC-Type: response\r\nWARC-Date: 1970-01-01T00:00:07Z\r\n";
+    let length = body.len();
+    format!("{head}WARC-Target-URI: {address}\r\nContent-Length: {length}\r\n\r\n{body}\r\n\r\n")
+}
+
+/// A query with this fingerprint.
+pub(crate) fn query_of(bits: u64) -> Query {
+    Query::new(Fingerprint::from_bits(bits))
+}
+
 /// The estimated similarity of two sketches of one size, plainly.
 pub(crate) fn jaccard(a: &Sketch, b: &Sketch) -> f64 {
     let pairs = a.as_bytes().iter().zip(b.as_bytes());
@@ -129,6 +166,11 @@ pub(crate) fn insert_all(
 
 /// Progress that asks for the rest of the work.
 pub(crate) fn go_on(_: u64, _: u64) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// Takes whatever is told, and asks for the rest.
+pub(crate) fn every<T>(_: T) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
@@ -176,7 +218,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 /// For what a busy machine can spoil now and then: a time, or who comes first. What a defect spoils, it spoils each
 /// time.
 pub(crate) fn in_one_of_five_tries(
-    mut attempt: impl FnMut(u32) -> Result<Option<String>, Box<dyn Error>>,
+    mut attempt: impl FnMut(u32) -> TestResult<Option<String>>,
 ) -> TestResult {
     let mut wrong = Vec::new();
     for number in 0..5 {
@@ -197,6 +239,37 @@ pub(crate) fn leave_log(database: Database) {
     assert!(dropped.is_err());
 }
 
+/// The number of documents in a file.
+pub(crate) fn documents_of(path: impl AsRef<Path>) -> simdb::Result<u64> {
+    stored(&Database::open(path, &OpenOptions::new())?)
+}
+
+pub(crate) fn stored(database: &Database) -> simdb::Result<u64> {
+    Ok(database.snapshot()?.stats()?.documents)
+}
+
+/// All documents, in the order in which they were written.
+pub(crate) fn all_documents(database: &Database) -> simdb::Result<Vec<Document>> {
+    database.snapshot()?.documents().collect()
+}
+
+/// The keys of all documents, in order.
+pub(crate) fn all_keys(snapshot: &Snapshot) -> simdb::Result<Vec<String>> {
+    let key = |document: Document| String::from_utf8_lossy(document.key()).into_owned();
+    let mut keys: Vec<String> = snapshot
+        .documents()
+        .map(|document| document.map(key))
+        .collect::<simdb::Result<_>>()?;
+    keys.sort_unstable();
+    Ok(keys)
+}
+
+/// Writes behind the end of a file.
+pub(crate) fn append(path: &Path, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
+    let mut file = std::fs::File::options().append(true).open(path)?;
+    file.write_all(bytes.as_ref())
+}
+
 /// The keys and distances of matches, in order.
 pub(crate) fn listed(matches: &Matches) -> Vec<(String, u32)> {
     let key = |document: &Document| String::from_utf8_lossy(document.key()).into_owned();
@@ -212,7 +285,7 @@ pub(crate) fn listed(matches: &Matches) -> Vec<(String, u32)> {
 /// the file, and so it also forgets what was wrong with them.
 pub(crate) fn assert_sound(database: &Database) -> simdb::Result<()> {
     let snapshot = database.snapshot()?;
-    let in_memory = snapshot.check_with(|_, _| ControlFlow::Continue(()))?;
+    let in_memory = snapshot.check_with(go_on)?;
     drop(snapshot);
     for report in [in_memory, database.check()?] {
         assert!(report.is_sound(), "{:?}", report.problems);
@@ -228,7 +301,7 @@ pub(crate) fn bundled(name: &str) -> PathBuf {
 }
 
 /// The folder of real data that SIMDB_DATA names. A test that needs it is ignored if the tests were built without.
-pub(crate) fn real_data() -> Result<PathBuf, Box<dyn Error>> {
+pub(crate) fn real_data() -> TestResult<PathBuf> {
     let folder =
         std::env::var_os("SIMDB_DATA").ok_or("SIMDB_DATA does not name the folder of the data")?;
     Ok(folder.into())
@@ -271,6 +344,18 @@ pub(crate) fn rows(path: &Path) -> std::io::Result<Vec<Vec<String>>> {
         .skip(1)
         .map(|line| line.split('\t').map(str::to_owned).collect())
         .collect())
+}
+
+/// A command that is started with pipes in the places of its input and its outputs.
+pub(crate) trait Piped {
+    fn piped(&mut self) -> std::io::Result<Child>;
+}
+
+impl Piped for Command {
+    fn piped(&mut self) -> std::io::Result<Child> {
+        self.stdin(Stdio::piped());
+        self.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+    }
 }
 
 /// The program under test.
@@ -329,7 +414,7 @@ fn is_ignored(signal: libc::c_int) -> bool {
 
 /// Waits until a process has its own way of ending when SIGINT comes. Before that, it ends as any other does.
 #[cfg(unix)]
-pub(crate) fn wait_until_it_ends_in_order(process: &std::process::Child) {
+pub(crate) fn wait_until_it_ends_in_order(process: &Child) {
     let status = format!("/proc/{}/status", process.id());
     if !Path::new("/proc/self/status").exists() {
         // Nothing tells. So long a program takes to begin, unless the machine is very busy.
@@ -359,6 +444,7 @@ pub(crate) fn example(name: &str) -> Command {
 }
 
 /// The exit code and the output of a run of the program.
+#[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
@@ -376,7 +462,7 @@ impl Ran {
     }
 
     /// The only object on standard output.
-    pub(crate) fn object(&self) -> Result<Value, Box<dyn Error>> {
+    pub(crate) fn object(&self) -> TestResult<Value> {
         let mut objects = self.json()?;
         match (objects.pop(), objects.is_empty()) {
             (Some(object), true) => Ok(object),
@@ -385,10 +471,17 @@ impl Ran {
     }
 
     /// The last object on standard output. For an ingestion these are the totals.
-    pub(crate) fn last(&self) -> Result<Value, Box<dyn Error>> {
+    pub(crate) fn last(&self) -> TestResult<Value> {
         self.json()?
             .pop()
             .ok_or_else(|| "nothing on standard output".into())
+    }
+
+    /// Checks numbers in the last object on standard output.
+    #[track_caller]
+    pub(crate) fn counts<const N: usize>(&self, fields: [&str; N], expected: [u64; N]) {
+        let object = self.last().expect("standard output has objects");
+        assert_eq!(figures(&object, fields), expected, "{self:?}");
     }
 
     /// Checks the exit code, and shows the output if it is another. What is said of one thing has to say so.
@@ -407,6 +500,45 @@ impl Ran {
         self
     }
 
+    /// Checks that the program could not do what was asked, and says why.
+    #[track_caller]
+    pub(crate) fn refused(self, reason: &str) -> Self {
+        self.expect(2).says(reason)
+    }
+
+    #[track_caller]
+    fn expect_of_output(self, is_right: impl FnOnce(&str) -> bool, what: &str) -> Self {
+        assert!(
+            is_right(&self.out),
+            "standard output does not {what}: {self:?}"
+        );
+        self
+    }
+
+    /// Checks that standard output contains a text.
+    #[track_caller]
+    pub(crate) fn prints(self, text: &str) -> Self {
+        self.expect_of_output(|out| out.contains(text), &format!("contain {text:?}"))
+    }
+
+    /// Checks that standard output does not contain a text.
+    #[track_caller]
+    pub(crate) fn prints_no(self, text: &str) -> Self {
+        self.expect_of_output(|out| !out.contains(text), &format!("lack {text:?}"))
+    }
+
+    /// Checks how standard output begins.
+    #[track_caller]
+    pub(crate) fn begins(self, text: &str) -> Self {
+        self.expect_of_output(|out| out.starts_with(text), &format!("begin with {text:?}"))
+    }
+
+    /// Checks how standard output ends.
+    #[track_caller]
+    pub(crate) fn ends(self, text: &str) -> Self {
+        self.expect_of_output(|out| out.ends_with(text), &format!("end with {text:?}"))
+    }
+
     /// Checks that standard error contains a text.
     #[track_caller]
     pub(crate) fn says(self, text: &str) -> Self {
@@ -417,7 +549,42 @@ impl Ran {
         );
         self
     }
+
+    /// Checks that standard error does not contain a text.
+    #[track_caller]
+    pub(crate) fn says_no(self, text: &str) -> Self {
+        assert!(!self.err.contains(text), "{}", self.err);
+        self
+    }
 }
+
+/// The numbers in these fields of an object.
+#[track_caller]
+pub(crate) fn figures<const N: usize>(object: &Value, fields: [&str; N]) -> [u64; N] {
+    fields.map(|field| match object[field].as_u64() {
+        Some(number) => number,
+        None => panic!("{field} is no number: {object}"),
+    })
+}
+
+/// Asserts that an object has these fields, and its objects have theirs.
+#[track_caller]
+pub(crate) fn assert_fields(object: &Value, wanted: &Value) {
+    for (name, wanted) in wanted.as_object().into_iter().flatten() {
+        match wanted {
+            Value::Object(_) => assert_fields(&object[name], wanted),
+            _ => assert_eq!(object[name], *wanted, "{name} of {object}"),
+        }
+    }
+}
+
+/// Asserts that an object has these values in these fields.
+macro_rules! assert_has {
+    ($object:expr, $fields:tt) => {
+        $crate::support::assert_fields(&$object, &serde_json::json!($fields))
+    };
+}
+pub(crate) use assert_has;
 
 /// The first field that has values of two types in some objects, or in those within them.
 fn field_of_two_types(objects: &[Value]) -> Option<String> {
@@ -501,23 +668,59 @@ impl From<Output> for Ran {
     }
 }
 
-/// Runs the program with these arguments, which may be strings or paths.
-macro_rules! run {
-    ($($argument:expr),+ $(,)?) => {{
+/// Asserts that something fails with an error of this pattern.
+macro_rules! assert_error {
+    ($answer:expr => $error:pat $(if $guard:expr)?) => {
+        match &$answer {
+            answer => assert!(matches!(answer, Err($error) $(if $guard)?), "{answer:?}"),
+        }
+    };
+}
+pub(crate) use assert_error;
+
+/// The program with these arguments, which may be strings or paths. A literal is several, with spaces between them,
+/// and so is what stands behind two dots: `program!("query", &path, "--limit 1 --json", ..more)`.
+macro_rules! program {
+    (@ $command:ident $(,)?) => {};
+    (@ $command:ident, $words:literal $(, $($others:tt)*)?) => {
+        $command.args($words.split(' '));
+        $crate::support::program!(@ $command $(, $($others)*)?);
+    };
+    (@ $command:ident, ..$arguments:expr $(, $($others:tt)*)?) => {
+        $command.args($arguments);
+        $crate::support::program!(@ $command $(, $($others)*)?);
+    };
+    (@ $command:ident, $argument:expr $(, $($others:tt)*)?) => {
+        $command.arg($argument);
+        $crate::support::program!(@ $command $(, $($others)*)?);
+    };
+    ($($arguments:tt)+) => {{
         let mut command = $crate::support::simdb();
-        $(command.arg($argument);)+
-        $crate::support::Ran::from(command.stdin(std::process::Stdio::null()).output()?)
+        $crate::support::program!(@ command, $($arguments)+);
+        command
     }};
+}
+pub(crate) use program;
+
+/// Runs the program with these arguments, as [`program`] takes them.
+macro_rules! run {
+    ($($arguments:tt)+) => {
+        $crate::support::Ran::from($crate::support::program!($($arguments)+).output()?)
+    };
 }
 pub(crate) use run;
 
+/// Runs the program, which does what was asked.
+macro_rules! done {
+    ($($arguments:tt)+) => {
+        $crate::support::run!($($arguments)+).expect(0)
+    };
+}
+pub(crate) use done;
+
 /// Runs the program with `input` on standard input.
 pub(crate) fn run_with_input(command: &mut Command, input: &[u8]) -> std::io::Result<Ran> {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut child = command.piped()?;
     let mut stdin = child.stdin.take().expect("standard input is a pipe");
     let input = input.to_vec();
     // From another thread, because the program may fill standard output before it has read everything.
