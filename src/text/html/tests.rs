@@ -479,7 +479,6 @@ fn what_has_to_be_opened_is_not_shown() {
         "<div><template shadowroot=open><p>yes</template></div>",
         // Formulas that are drawn beside MathML.
         "<p><b id=MathJax-Element-1-Frame><nobr aria-hidden=true>x</nobr><span class=MJX_Assistive_MathML><math><mi>yes</mi></math></span></b></p>",
-        "<p><b id=MathJax-Element-1-Frame><svg aria-hidden=true><text>x</text></svg><i class=MJX_Assistive_MathML>yes</i></b></p>",
         "<p><mjx-container><mjx-math aria-hidden=true><mjx-c>x</mjx-c></mjx-math><mjx-assistive-mml><math><mi>yes</mi></math></mjx-assistive-mml></mjx-container></p>",
         "<p><nobr aria-hidden=true>yes</nobr></p>",
         "<div hidden><preact-island hidden data-target=58>yes</preact-island></div>",

@@ -17,7 +17,7 @@ names! {
     A = "a", TEMPLATE = "template",
     ARIA_HIDDEN = "aria-hidden", ARIA_LABELLED_BY = "aria-labelledby", BLAZOR_PART = "blazor-component-id",
     DATA_NO_SNIPPET = "data-nosnippet", FONT = "font", FOR = "for", MARKO_PART = "m_", MJX_MATH = "mjx-math",
-    NOBR = "nobr", OLD_SHADOW_ROOT = "shadowroot", SELECTED = "selected", SVG = "svg",
+    NOBR = "nobr", OLD_SHADOW_ROOT = "shadowroot", SELECTED = "selected",
     CLASS = "class", COLOR = "color", DATA = "data", DISPLAY = "display", DY = "dy", ENCODING = "encoding",
     FACE = "face", HIDDEN = "hidden", HREF = "href", ID = "id", OPEN = "open", POPOVER = "popover",
     SCRIPT = "script", SHADOW_ROOT = "shadowrootmode",
@@ -257,7 +257,7 @@ impl<'a> Tokenizer<'a> {
             ID if value.starts_with(b"MathJax-Element-") && value.ends_with(b"-Frame") => {
                 self.has_scripts_of_formulas()
             }
-            ARIA_HIDDEN if matches!(element, MJX_MATH | NOBR | SVG) && value == b"true" => {
+            ARIA_HIDDEN if matches!(element, MJX_MATH | NOBR) && value == b"true" => {
                 self.has_assistive_formulas()
             }
             _ => false,
