@@ -58,7 +58,7 @@ impl<'m> MatchList<'m> {
         // sketches.
         if let Some(fields) = fields.as_object_mut() {
             for name in ["payload", "payload_base64", "sketch", "shingles"] {
-                fields.remove(name);
+                fields.shift_remove(name);
             }
         }
         fields
