@@ -1,5 +1,6 @@
-//! Process: the process that opened something, told from those that were forked from it. What another process may not
-//! touch that was forked from it. PerProcess: a static of which a forked process gets a new one.
+//! Process: the process that opened something, told from those that were forked from it. OfProcess: what is not dropped
+//! in a forked process. Kept: what has a descriptor, which a forked process gives up. PerProcess: a static of which a
+//! forked process gets a new one.
 //!
 //! A forked process has a copy of all memory, and of all descriptors, but none of the threads. What it inherits looks
 //! usable. But its locks may be held by threads that are not there, and its writes are unknown to the process that

@@ -237,11 +237,6 @@ impl<'a> QuerySession<'a> {
         snapshot: &'a Snapshot,
         console: &Console,
     ) -> Result<Self, Failure> {
-        if arguments.target.input.is_none() {
-            let with_texts = arguments.verify.texts().is_some();
-            let reading = &arguments.reading;
-            reading.ensure_read_as_text("the records of `--input`", with_texts)?;
-        }
         let Arguments {
             target,
             reading,
@@ -259,6 +254,10 @@ impl<'a> QuerySession<'a> {
             return Err("--scheme is for the fingerprints of `--input`".into());
         }
         let reads_target = target.input.is_some() || target.file.is_some();
+        if !reads_target {
+            let with_texts = verify.texts().is_some();
+            reading.ensure_no_record("the records of `--input` and `--file`", with_texts)?;
+        }
         if !reads_target && !verify.reads_file() {
             reading.ensure_only_unit("what `--input`, `--file` or `--texts` reads")?;
         }

@@ -51,7 +51,7 @@ pub enum InputFormat {
     ///   or XML;
     /// * none for an empty file of another name: it has no records;
     /// * [`Text`](Self::Text) for everything else, but for `.csv`, JSON arrays of objects, XML that is not XHTML,
-    ///   messages of mail in parts or packed (MIME), and mailboxes of several messages: these are in formats that are
+    ///   messages of mail in parts, packed or HTML (MIME), and mailboxes of several messages: these are in formats that are
     ///   not read, and are refused.
     #[default]
     Auto,
@@ -182,13 +182,14 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
     let is_table = is_stdin && !is_markup && first_line(shown).contains(&b'\t');
     // Programs that write many files at once leave some of them empty, beside others of records.
     let has_no_records = beginning.is_empty();
-    let is_json = name_ends(&name, &[".jsonl", ".ndjson", ".json"]) || begins_object(shown);
     let format = if is_named_text {
         InputFormat::Text
-    } else if is_json || has_no_records {
+    } else if name_ends(&name, &[".jsonl", ".ndjson", ".json"]) || begins_object(shown) {
         InputFormat::Jsonl
     } else if name_ends(&name, &[".tsv", ".tab"]) || is_table {
         InputFormat::Tsv
+    } else if has_no_records {
+        InputFormat::Jsonl
     } else {
         InputFormat::Text
     };
@@ -216,7 +217,7 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
     }
 }
 
-const UNREAD_CSV: &str = "is a table of comma-separated values, which is not read; write its rows as JSON Lines, or say \
+const UNREAD_CSV: &str = "is a table of comma-separated values or the like, which is not read; write its rows as JSON Lines, or say \
                    `--input-format text` if all of it is one document";
 
 const NAMED_AS_TEXT: &str = "has an object of JSON in each line, and the name of a text: say `--input-format jsonl`, or \

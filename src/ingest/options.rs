@@ -186,7 +186,7 @@ impl ReadOptions {
     }
 
     /// Which files of directories are read; may be called several times. Default: all, but none that is hidden or
-    /// whose name ends in `.simdb`, `.cdx` or `.cdxj`.
+    /// whose name ends in `.simdb`, `.cdx` or `.cdxj`, the last two also packed.
     ///
     /// `*`, `?`, `[a-z]` and `**` have the meaning they have in a shell. A pattern with a `/` names paths below the
     /// directory, another one names files in it and in all directories in it. Files that are named themselves are read

@@ -126,7 +126,7 @@ pub(super) fn content_of_answer(file: &[u8], most_bytes: usize) -> Result<Option
     if !begins_with(file, b"HTTP/") {
         return Ok(None);
     }
-    let Some((head, sent)) = Head::split(file) else {
+    let Some((head, sent)) = Head::split(file).filter(|(head, _)| !head.has_page) else {
         return Ok(None);
     };
     let mut said = Said::default();
@@ -139,7 +139,10 @@ pub(super) fn content_of_answer(file: &[u8], most_bytes: usize) -> Result<Option
         return Ok(None);
     }
     let page = head.decode(sent, most_bytes)?;
-    page::content(&page, &said)
+    match page.trim_ascii().is_empty() {
+        true => Ok(None),
+        false => page::content(&page, &said),
+    }
 }
 
 /// Whether an address is that of something a crawler notes of its work: an answer about a name, a log, or what a
@@ -453,11 +456,15 @@ impl<'b> Head<'b> {
 
     /// The body of this answer by the length that it states, if another answer is behind, and that.
     fn body_and_answer<'s>(&self, sent: &'s [u8]) -> Option<(&'s [u8], &'s [u8])> {
-        let length = self.values("content-length").next()?;
-        let (body, behind) = sent.split_at_checked(length.trim().parse().ok()?)?;
-        let next = behind.trim_ascii_start();
+        /// A head is within so many bytes of the body before. What is behind each answer is not looked through for all.
+        const MOST_BETWEEN: usize = 1024;
+        let mut lengths = self.values("content-length");
+        let parts = lengths.find_map(|length| sent.split_at_checked(length.trim().parse().ok()?));
+        let (body, behind) = parts?;
+        let beginning = &behind[..behind.len().min(MOST_BETWEEN)];
+        let next = beginning.trim_ascii_start();
         status_of(split_line(next).0)?;
-        Some((body, next))
+        Some((body, &behind[beginning.len() - next.len()..]))
     }
 
     /// The page in a body. It may have `most_bytes` unpacked.

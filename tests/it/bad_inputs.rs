@@ -380,7 +380,7 @@ fn empty_parts_of_a_corpus_have_no_records() -> TestResult {
         fs::write(parts.join("part-00001"), lines("c", count))?;
         folder.run(ingest)?.expect(0);
     }
-    folder.run("get d.simdb c1")?.expect(0);
+    folder.run("get d.simdb c-1")?.expect(0);
     for content in [
         "",
         "These are words of a plain text that come into the file later on.",

@@ -235,7 +235,13 @@ fn query_asks_with_texts_files_and_whole_inputs() -> TestResult {
     done!("query", &database, "--file", &two, "--glob=a*");
     // What is said of records says nothing of a text. It was passed over, and the answer was that of another text.
     for option in ["--input-format=jsonl", "--key-field=id", "--text-field=a"] {
-        run!("query", &database, "--file", &two, option).refused("is for the records of `--input`");
+        run!("query", &database, "--text words", option).refused("is for the records of `--input`");
+    }
+    let table = folder.file("t.csv", TEXT)?;
+    let other = folder.file("other.jsonl", format!("{{\"id\":1,\"body\":\"{TEXT}\"}}\n"))?;
+    for (path, option) in [(table, "--input-format=text"), (other, "--text-field=body")] {
+        run!("query", &database, "--file", &path).expect(2);
+        done!("query", &database, "--file", &path, option).prints("0\t1.00\ta\n");
     }
     let mut command = program!("query", &database, "--file -");
     assert_eq!(

@@ -69,7 +69,7 @@ fn a_crawler_goes_on_where_it_was_killed() -> TestResult {
             .stderr(Stdio::piped());
         let mut child = child.spawn()?;
         // A busy machine may need longer to get to its first commit.
-        thread::sleep(Duration::from_millis(30 + 23 * (kills % 7) + 5 * kills));
+        thread::sleep(Duration::from_millis(30 + 23 * (kills % 7) + 25 * kills));
         // It answers for its database while it runs.
         let answered = path.exists() && run!("stats", &path, "--json").code == Some(0);
         if child.try_wait()?.is_some() {

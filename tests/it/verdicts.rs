@@ -372,7 +372,7 @@ fn a_transaction_finds_what_it_has_written_whatever_it_asks_meanwhile() -> TestR
         .enumerate()
     {
         let database = Database::create(folder.path(&format!("{round}.simdb")), &options)?;
-        let committed = keyed(0..60_000, random);
+        let committed = keyed(0..15_000, random);
         insert_all(&database, committed)?;
         let mut txn = database.begin_write()?;
         let mut written: Vec<u64> = Vec::new();

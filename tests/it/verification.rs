@@ -455,7 +455,7 @@ fn what_cannot_be_compared_is_refused() -> TestResult {
     folder
         .run("ingest new.simdb pages.tsv --verify words --texts absent")?
         .refused("no such file");
-    run!("ingest", &new, "- --verify words --texts -").refused("not both");
+    run!("ingest", &new, "- --verify words --texts -").refused("standard input is read once");
     assert!(!std::fs::exists(&new)?);
     Ok(())
 }
