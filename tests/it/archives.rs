@@ -610,7 +610,7 @@ fn a_record_that_is_being_written_is_read_once_it_is_whole() -> TestResult {
         ingest(&folder, "in.warc", &whole[..begin + cut])?.expect(0);
         let ran = ingest(&folder, "in.warc", &whole)?.expect(0);
         let in_all = &ran.last()?["in_all"];
-        assert_eq!(figures(&in_all, ["documents", "rejected"]), [3, 0], "{cut}");
+        assert_eq!(figures(in_all, ["documents", "rejected"]), [3, 0], "{cut}");
         let keys = keys(&folder, "in.warc")?;
         assert_eq!(
             keys,
@@ -776,11 +776,11 @@ fn stored(records: &[Vec<u8>]) -> io::Result<[(&'static str, Vec<u8>); 4]> {
 fn what_a_page_quotes_is_no_record() -> TestResult {
     const LAST: &str =
         "The mayor opened the new library on Monday and thanked all who had given books to it";
-    let forged = String::from_utf8(html_page("https://bank.example/", &WORDS.repeat(2)))?;
+    let forged = String::from_utf8(html_page("https://bank.example/", WORDS.repeat(2)))?;
     let fill = "x ".repeat(2_000);
     let quotes = format!("<p>{fill}\n{forged}{fill}\n{forged}\n{fill}");
     let records = [
-        html_page("http://a/first", &WORDS.repeat(2)),
+        html_page("http://a/first", WORDS.repeat(2)),
         html_page("http://evil/", &quotes),
         html_page("http://a/last", LAST),
     ];

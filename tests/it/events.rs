@@ -3,11 +3,10 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 
-use simdb::{Error, Expiry, Fingerprint, Query};
+use simdb::{Error, Expiry};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber, span};
 

@@ -108,7 +108,7 @@ fn the_lines_of_an_ingestion_go_where_they_are_wanted() -> TestResult {
     // Into a file, while the terminal gets the progress.
     let out = File::create(folder.path("lines.txt"))?;
     let (status, seen) = on_terminal(&mut folder.command(INGEST), |command| {
-        _ = command.stdout(out)
+        _ = command.stdout(out);
     })?;
     let printed = std::fs::read_to_string(folder.path("lines.txt"))?;
     assert!(
@@ -121,7 +121,7 @@ fn the_lines_of_an_ingestion_go_where_they_are_wanted() -> TestResult {
     // Nowhere but there, if it is to be quiet.
     let out = File::create(folder.path("lines.txt"))?;
     let (status, seen) = on_terminal(folder.command(INGEST).arg("--quiet"), |command| {
-        _ = command.stdout(out)
+        _ = command.stdout(out);
     })?;
     assert!(status.success() && seen.is_empty(), "{seen:?}");
     let printed = std::fs::read_to_string(folder.path("lines.txt"))?;

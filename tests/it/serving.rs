@@ -375,7 +375,7 @@ fn an_owner_that_is_killed_again_and_again_loses_nothing_that_was_answered() -> 
                         answered.extend(stored_by(&client, next..next + 1)?);
                         // Some wait for one, some for many.
                         let many = 20 * (process % 2);
-                        let documents = (next + 1..next + 1 + many).map(|number| new(number));
+                        let documents = (next + 1..next + 1 + many).map(new);
                         let documents: Vec<Document> = documents.collect();
                         let verdicts = client.insert_each_if_new(&documents, &Policy::skip())?;
                         for (number, verdict) in (next + 1..).zip(verdicts) {
@@ -1216,7 +1216,7 @@ fn an_answer_that_the_end_of_the_owner_cuts_short_is_not_sent() -> TestResult {
     let (mut cut, mut whole) = (0, 0);
     for most in 0..100 {
         let database = folder.tiny_database(&format!("{most}.simdb"))?;
-        insert_all(&database, (0..DOCUMENTS).map(|number| new(number)))?;
+        insert_all(&database, (0..DOCUMENTS).map(new))?;
         let expire = request(&["SIM.EXPIRE", "BEFORE", "10"]);
         let expired = is_ended_at(&database, &expire, most)?;
         let left = database.snapshot()?.stats()?.documents;

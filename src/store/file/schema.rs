@@ -128,14 +128,14 @@ impl<R> Set<R> {
             rows: PhantomData,
         }
     }
-
-    /// Whether both are the same set.
-    pub(crate) fn is<S>(self, other: Set<S>) -> bool {
-        self.number == other.number
-    }
 }
 
 impl<R: SetRow> Set<R> {
+    /// Whether both are the same set.
+    pub(crate) fn is<S: SetRow>(self, other: Set<S>) -> bool {
+        self.number == other.number
+    }
+
     /// The number of the permuted table that this set is, if it is one.
     pub(crate) fn permuted_number(self) -> Option<usize> {
         usize::from(self.number).checked_sub(FIXED.len())
