@@ -149,11 +149,14 @@ fn the_statistics_name_every_set_with_its_levels() -> TestResult {
     );
     for set in &stats.sets {
         let marks: u64 = set.levels.iter().map(|level| level.marks).sum();
-        assert!(marks <= stats.marks, "{}", set.name);
+        // A deletion marks a row in most sets, and was counted as often. Of the postings, a document of a scope has two.
+        let most = match set.name.as_str() {
+            "postings" => 500 + 500_u64.div_ceil(3),
+            _ => 500,
+        };
+        assert!(marks <= stats.marks.min(most), "{}: {marks}", set.name);
     }
-    // A deletion marks a row in most sets, and was counted as often. Of the postings, a document of the scope marks two.
-    let most = 500 + 500_u64.div_ceil(3);
-    assert!((1..=most).contains(&stats.marks), "{} marks", stats.marks);
+    assert!(stats.marks > 0);
     let keys = sets["keys"];
     let rows: u64 = keys.levels.iter().map(|level| level.rows).sum();
     assert!(rows + keys.recent_rows >= stats.documents, "{keys:?}");
