@@ -150,8 +150,8 @@ impl Reading {
         self.ensure_not_given(wanted, |_| true)
     }
 
-    /// The same where a text was given, of which what is said of records says nothing. `with_texts` says whether there is
-    /// a file of texts beside it: how its records are read may be said.
+    /// The same where a text was given, of which what is said of records says nothing. `with_texts` says whether there
+    /// is a file of texts beside it: how its records are read may be said.
     pub(super) fn ensure_no_record(&self, wanted: &str, with_texts: bool) -> Result<(), Failure> {
         self.ensure_not_given(wanted, |option| match with_texts {
             true => option == "--input-format",

@@ -1,4 +1,5 @@
-//! `simdb create`: creates a database. `simdb serve`: opens or creates one for other processes, until it is told to end.
+//! `simdb create`: creates a database. `simdb serve`: opens or creates one for other processes, until it is told to
+//! end.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -63,8 +63,8 @@ pub(super) struct Arguments {
 
     /// The methods to measure, or `all` [default: simhash-1,minwise-1,minwise-1+sketch,exact]
     ///
-    /// `minwise-1+sketch@0.7` varies the distance, and takes only pairs with a similarity of 0.7 or more by their sketches.
-    /// With `--plot-distance`, the default is minwise-1 and its sketches from 0.5 to 0.9
+    /// `minwise-1+sketch@0.7` varies the distance, and takes only pairs with a similarity of 0.7 or more by their
+    /// sketches. With `--plot-distance`, the default is minwise-1 and its sketches from 0.5 to 0.9
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_methods)]
     method: Vec<Methods>,
 

@@ -1,8 +1,8 @@
 //! The answers to queries: one, many together, all matches of each, whether there is any, or the nearest.
 //!
-//! The nearest documents, whatever their distance, are found by searches within distances that grow, until enough match.
-//! The plain algorithm: search within a distance, and if fewer documents match than are wanted, within a larger one.
-//! Once as many match, those beyond cannot be among the nearest.
+//! The nearest documents, whatever their distance, are found by searches within distances that grow, until enough
+//! match. The plain algorithm: search within a distance, and if fewer documents match than are wanted, within a larger
+//! one. Once as many match, those beyond cannot be among the nearest.
 //!
 //! How far a search goes is decided by what it is expected to cost: as far as it costs no more than twice all searches
 //! before. So these cost about as much as the last one at most, and that one goes little further than it has to. No
@@ -158,8 +158,8 @@ fn find_near(reader: Reader<'_>, searches: &mut [Search<'_>]) -> Result<()> {
     find_in_crowds(reader, searches, crowded, &mut unlike, &mut |_, _| {})
 }
 
-/// Gives the searches of these indexes, to which very many fingerprints are near, all that matters to them. Calls `note`
-/// with the near fingerprints that each search may need, by its index.
+/// Gives the searches of these indexes, to which very many fingerprints are near, all that matters to them. Calls
+/// `note` with the near fingerprints that each search may need, by its index.
 pub(super) fn find_in_crowds(
     reader: Reader<'_>,
     searches: &mut [Search<'_>],

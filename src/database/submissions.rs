@@ -660,8 +660,8 @@ impl Mark {
     }
 }
 
-/// Runs code of a caller in a thread that others wait for. A panic of it must not end that thread. `None` then; the hook
-/// of the process has printed it.
+/// Runs code of a caller in a thread that others wait for. A panic of it must not end that thread. `None` then; the
+/// hook of the process has printed it.
 pub(crate) fn call_back<T>(call: impl FnOnce() -> T) -> Option<T> {
     let called = panic::catch_unwind(AssertUnwindSafe(call));
     // To drop what the panic brings could panic again.

@@ -104,9 +104,9 @@ impl Labels {
     ///
     /// # Errors
     ///
-    /// [`Error::Input`](crate::Error::Input), with the line, if the file cannot be read, has no pairs, lacks a column, has
-    /// a bad similarity or, without a header, an unknown label; if two lines judge a pair otherwise; or if no pair is of
-    /// two documents of the corpus.
+    /// [`Error::Input`](crate::Error::Input), with the line, if the file cannot be read, has no pairs, lacks a column,
+    /// has a bad similarity or, without a header, an unknown label; if two lines judge a pair otherwise; or if no pair
+    /// is of two documents of the corpus.
     pub fn read(path: &Path, corpus: &Corpus, judgements: &Judgements) -> Result<Self> {
         Self::from_lines(TextLines::open(path, Stop::default())?, corpus, judgements)
     }

@@ -27,8 +27,8 @@ const GUESSED_BYTES: usize = 128 << 10;
 
 /// So many continuation bytes where UTF-8 has them are no chance.
 const EVIDENT_BYTES: usize = 6;
-/// So many are none if no byte is elsewhere, and the page is said to be of Western Europe, where a capital letter seldom
-/// stands before a sign.
+/// So many are none if no byte is elsewhere, and the page is said to be of Western Europe, where a capital letter
+/// seldom stands before a sign.
 const CLEAN_BYTES: usize = 2;
 
 /// The text of some bytes. `charset` is the label that those who sent them gave, and `declares` whether the bytes may
@@ -569,8 +569,9 @@ fn halves_of_pairs(bytes: &[u8]) -> usize {
 }
 
 // The encoding that a page says in itself: in its tags `meta`, found as the HTML standard finds them before a page is
-// decoded (13.2.3.2 and 13.2.3.5; 2.5.5 on the value of `content`), or in its XML declaration. The standard lets a program
-// look at 1,024 bytes, but has later tags `meta` decide too once they are read. Here the look goes further instead.
+// decoded (13.2.3.2 and 13.2.3.5; 2.5.5 on the value of `content`), or in its XML declaration. The standard lets a
+// program look at 1,024 bytes, but has later tags `meta` decide too once they are read. Here the look goes further
+// instead.
 
 /// The bytes of a page in which its tags are looked at.
 const TAGS_WITHIN: usize = 64 << 10;

@@ -51,8 +51,8 @@ pub enum InputFormat {
     ///   or XML;
     /// * none for an empty file of another name: it has no records;
     /// * [`Text`](Self::Text) for everything else, but for `.csv`, JSON arrays of objects, XML that is not XHTML,
-    ///   messages of mail in parts, packed or HTML (MIME), and mailboxes of several messages: these are in formats that are
-    ///   not read, and are refused.
+    ///   messages of mail in parts, packed or HTML (MIME), and mailboxes of several messages: these are in formats that
+    ///   are not read, and are refused.
     #[default]
     Auto,
     /// A JSON object per line.
@@ -64,8 +64,8 @@ pub enum InputFormat {
     /// A file is a document, its path the key.
     ///
     /// HTML is known by the names `.html` and `.htm`, XHTML by `.xhtml`
-    /// and `.xht`, and both by their beginning if the name is not that of a text or of a source, such as `.txt`, `.md` or
-    /// `.vue`. Any encoding is read.
+    /// and `.xht`, and both by their beginning if the name is not that of a text or of a source, such as `.txt`, `.md`
+    /// or `.vue`. Any encoding is read.
     Text,
     /// A line is a document. The path, or the name that the input was given, and the number of the line are the key.
     ///

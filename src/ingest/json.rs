@@ -693,8 +693,8 @@ fn repeats(field: Field<'_>) -> Result<u64, Reason> {
     })
 }
 
-/// A whole number, also one that is written as a float: programs that keep tables write `5.0` once a value of the column
-/// is missing.
+/// A whole number, also one that is written as a float: programs that keep tables write `5.0` once a value of the
+/// column is missing.
 fn whole(value: &Value) -> Option<i64> {
     /// Floats beyond it may be those of other whole numbers.
     const MOST: f64 = (1_u64 << 53) as f64;

@@ -114,8 +114,9 @@ impl ReadOptions {
 
     /// The JSON field that names a document, instead of `key`, `id` and `url`. Default: none.
     ///
-    /// A name that begins with `/` is a JSON Pointer (RFC 6901) to a field within others: `/meta/url` is the field `url`
-    /// of the object `meta`. The same holds for [`text_field`](Self::text_field) and [`html_field`](Self::html_field).
+    /// A name that begins with `/` is a JSON Pointer (RFC 6901) to a field within others: `/meta/url` is the field
+    /// `url` of the object `meta`. The same holds for [`text_field`](Self::text_field) and
+    /// [`html_field`](Self::html_field).
     #[must_use]
     pub fn key_field(mut self, name: impl Into<String>) -> Self {
         self.key_field = Some(name.into());

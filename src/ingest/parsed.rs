@@ -115,8 +115,8 @@ fn key_of_place(mut key: Vec<u8>, number: u64) -> Vec<u8> {
 }
 
 /// A line without the byte order marks before it, and without many zeros. Where files were put together that begin with
-/// a mark, each leaves its own before a line. A loss of power leaves a sector of zeros or more where the next line was to
-/// begin; a few may belong to a key.
+/// a mark, each leaves its own before a line. A loss of power leaves a sector of zeros or more where the next line was
+/// to begin; a few may belong to a key.
 pub(crate) fn without_marks(mut line: &[u8]) -> &[u8] {
     const LEAST_ZEROS: usize = 64;
     loop {

@@ -64,8 +64,8 @@ pub(super) struct Sources {
     is_stored: Vec<bool>,
     /// Those that are to be committed.
     changed: BTreeSet<usize>,
-    /// Whether an input is known again of which every record was rejected, as in a corpus that is cleaned. Otherwise such
-    /// an input counts as not read.
+    /// Whether an input is known again of which every record was rejected, as in a corpus that is cleaned. Otherwise
+    /// such an input counts as not read.
     knows_rejected: bool,
     /// The source that is being read.
     at: usize,

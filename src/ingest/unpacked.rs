@@ -145,8 +145,8 @@ impl Unpacked {
         }
     }
 
-    /// Refuses to go on where packed records of a web archive begin in an input that is not packed: what is behind would
-    /// be lost.
+    /// Refuses to go on where packed records of a web archive begin in an input that is not packed: what is behind
+    /// would be lost.
     pub(super) fn ensure_not_packed_here(&mut self) -> io::Result<()> {
         if self.is_packed() {
             return Ok(());
@@ -506,8 +506,8 @@ fn is_skippable_frame(bytes: &[u8]) -> bool {
     matches!(bytes, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
 }
 
-/// What is behind the bytes that may stand between parts, and between the records of an archive: zeros, with which tapes
-/// fill up the end, and line ends and spaces.
+/// What is behind the bytes that may stand between parts, and between the records of an archive: zeros, with which
+/// tapes fill up the end, and line ends and spaces.
 pub(super) fn without_padding(bytes: &[u8]) -> &[u8] {
     let mut each = bytes.iter();
     let padding = each.position(|&byte| byte != 0 && !byte.is_ascii_whitespace());

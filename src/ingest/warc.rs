@@ -146,8 +146,8 @@ fn header_end(bytes: &[u8]) -> HeaderEnd {
     HeaderEnd::Further
 }
 
-/// Whether a blank line in a header does not end it, as in ClueWeb09: no length stands before it, and a field of a record
-/// behind. `None` if it takes more bytes to tell.
+/// Whether a blank line in a header does not end it, as in ClueWeb09: no length stands before it, and a field of a
+/// record behind. `None` if it takes more bytes to tell.
 fn is_blank_within(has_length: bool, next: &[u8]) -> Option<bool> {
     const FIELDS: [&[u8]; 2] = [b"WARC-", b"Content-Length:"];
     let found = FIELDS.iter().find(|field| {
@@ -249,8 +249,8 @@ fn has_type(bytes: &[u8]) -> bool {
         && WarcHeader::split(bytes).0.has_type()
 }
 
-/// Whether bytes hold a good record: at their beginning, or behind a blank line, and up to the next one, or to the end if
-/// that is all.
+/// Whether bytes hold a good record: at their beginning, or behind a blank line, and up to the next one, or to the end
+/// if that is all.
 fn holds_good_record(bytes: &[u8], is_all: bool) -> bool {
     let mut records = behind_blank_lines(bytes);
     is_good_record(bytes, is_all) || records.any(|record| is_good_record(record, is_all))
@@ -269,7 +269,8 @@ fn behind_blank_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// ends were changed, say.
 const ENOUGH_HEADERS: usize = 2;
 
-/// The number of whole headers, with a type and a length, that stand behind blank lines. No more are counted than matter.
+/// The number of whole headers, with a type and a length, that stand behind blank lines. No more are counted than
+/// matter.
 fn headers_within(bytes: &[u8]) -> usize {
     let headers = behind_blank_lines(bytes).filter(|record| {
         let header = &record[..record.len().min(MOST_HEADER_BYTES)];
@@ -327,8 +328,8 @@ pub(super) fn next_record(
     Cutter::new(content, first, most, None).next_record()
 }
 
-/// Whether a record that was read is the beginning of one whose rest was not written yet, as far as the end of the input
-/// tells.
+/// Whether a record that was read is the beginning of one whose rest was not written yet, as far as the end of the
+/// input tells.
 pub(super) fn may_be_cut(record: &RawContent, content: &mut Unpacked) -> bool {
     let RawContent::Broken(reason) = record else {
         return false;
@@ -798,8 +799,8 @@ impl<'c> Cutter<'c> {
         }
     }
 
-    /// The number of buffered bytes, at least one, up to where a record may begin, or the next packed part does. At most
-    /// `most`.
+    /// The number of buffered bytes, at least one, up to where a record may begin, or the next packed part does. At
+    /// most `most`.
     fn to_next_record(&self, most: u64) -> usize {
         const BEGINNING: &[u8] = b"WARC/";
         let buffer = self.content.buffered_in_part();

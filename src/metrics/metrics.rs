@@ -1,4 +1,5 @@
-//! Metrics: what an open database does, as plain data, and as text for Prometheus: the exposition format, version 0.0.4.
+//! Metrics: what an open database does, as plain data, and as text for Prometheus: the exposition format, version
+//! 0.0.4.
 
 use std::fmt::{Display, Write};
 use std::path::Path;

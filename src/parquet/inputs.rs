@@ -97,8 +97,8 @@ fn file_behind(error: walkdir::Error, root: &Path) -> Result<Option<PathBuf>> {
 }
 
 /// Opens a file and reads its footer. Times of the type INT96 are read in seconds: in nanoseconds, those before 1677 or
-/// after 2262 would be others. Texts are read as bytes, so one that is not UTF-8 is met with its row, and is no damage of
-/// the file. Bytes are views of the pages: copies of many long ones would be more than a batch can hold.
+/// after 2262 would be others. Texts are read as bytes, so one that is not UTF-8 is met with its row, and is no damage
+/// of the file. Bytes are views of the pages: copies of many long ones would be more than a batch can hold.
 pub(super) fn open(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>> {
     let (file, metadata) = open_file_of_rows(path)?;
     // The types of Parquet are enough, and fewer than those of Arrow.

@@ -432,8 +432,8 @@ struct ExpiredBlock {
     id: BlockId,
     /// The number of the last document of the block.
     high: u64,
-    /// The number of its documents, dead or not. `None` if those that are to go are too many for one step, and these are
-    /// some of them.
+    /// The number of its documents, dead or not. `None` if those that are to go are too many for one step, and these
+    /// are some of them.
     of_block: Option<usize>,
     /// The number of operations that its step needs for it, at most.
     max_operations: usize,

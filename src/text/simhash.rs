@@ -5,7 +5,8 @@
 use super::minwise::{is_for, thrown};
 use crate::fingerprint::Fingerprint;
 
-/// The fingerprint of features, each with its hash and its weight: a bit is one if more weight is for it than against it.
+/// The fingerprint of features, each with its hash and its weight: a bit is one if more weight is for it than against
+/// it.
 pub(super) fn fingerprint(features: impl Iterator<Item = (u64, u32)>) -> Fingerprint {
     let mut votes = Votes::new();
     for (hash, weight) in features {

@@ -803,7 +803,8 @@ fn what_a_killed_client_has_not_printed_is_not_deleted() -> TestResult {
     Ok(())
 }
 
-/// Dates were read in the zone of the process that has the database open: what an expiry deleted depended on who had it.
+/// Dates were read in the zone of the process that has the database open: what an expiry deleted depended on who had
+/// it.
 #[test]
 fn dates_are_those_of_who_asks() -> TestResult {
     let folder = Folder::new()?;

@@ -149,7 +149,8 @@ fn the_statistics_name_every_set_with_its_levels() -> TestResult {
     );
     for set in &stats.sets {
         let marks: u64 = set.levels.iter().map(|level| level.marks).sum();
-        // A deletion marks a row in most sets, and was counted as often. Of the postings, a document of a scope has two.
+        // A deletion marks a row in most sets, and was counted as often. Of the postings, a document of a scope has
+        // two.
         let most = match set.name.as_str() {
             "postings" => 500 + 500_u64.div_ceil(3),
             _ => 500,

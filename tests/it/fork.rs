@@ -33,7 +33,8 @@ use crate::support::{
 const CALL: Duration = Duration::from_secs(20);
 const CHILD: Duration = LIMIT;
 
-/// Runs a test, which has nothing else in it, in a process of its own. So its children inherit nothing from other tests.
+/// Runs a test, which has nothing else in it, in a process of its own. So its children inherit nothing from other
+/// tests.
 fn alone<Test: FnOnce() -> TestResult>(body: Test) -> TestResult {
     const IS_ALONE: &str = "SIMDB_TEST_IS_ALONE";
     if std::env::var_os(IS_ALONE).is_some() {
@@ -488,8 +489,8 @@ impl Orphan {
     }
 }
 
-/// The locks kept a table of the threads that wait, with those of the parent. When threads of the child made it grow, they
-/// wrote where the memory of those had been: children crashed, or waited for ever.
+/// The locks kept a table of the threads that wait, with those of the parent. When threads of the child made it grow,
+/// they wrote where the memory of those had been: children crashed, or waited for ever.
 #[test]
 fn a_child_with_databases_and_threads_of_its_own_touches_nothing_of_those_of_its_parent()
 -> TestResult {

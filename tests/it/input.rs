@@ -107,8 +107,8 @@ fn halves_of_surrogate_pairs_are_told_and_whole_pairs_are_read() -> TestResult {
             .any(|said| said.contains(&format!("{place}{reason}")));
         assert!(said, "{place}{reason} is not in:\n{}", ran.err);
     }
-    // An emoji is no word, and a NUL parts words as a space does: all of these are one text. In pages and plain texts, a
-    // half costs one character.
+    // An emoji is no word, and a NUL parts words as a space does: all of these are one text. In pages and plain texts,
+    // a half costs one character.
     ran.counts(["inserted", "rejected", "duplicates"], [5, 5, 4]);
     for near in ran.json()?.iter().filter(|it| it["matches"].is_array()) {
         assert_has!(near["matches"][0], {"distance": 0, "similarity": 1.0});

@@ -1,5 +1,5 @@
-//! What is left of a command that is stopped by a signal: nothing but whole databases. What is left of one that fails is
-//! in `scarce`.
+//! What is left of a command that is stopped by a signal: nothing but whole databases. What is left of one that fails
+//! is in `scarce`.
 #![cfg(target_os = "linux")]
 
 use std::fs;

@@ -167,8 +167,8 @@ fn values_are_copied_whatever_they_stand_for() -> TestResult {
     Ok(())
 }
 
-/// The lengths of values were not compared with that of their column: a bit that was wrong made a copy that nobody could
-/// read, or with other values.
+/// The lengths of values were not compared with that of their column: a bit that was wrong made a copy that nobody
+/// could read, or with other values.
 #[test]
 fn values_of_another_length_than_their_column_are_damage() -> TestResult {
     const SCHEMA: &str =

@@ -28,8 +28,8 @@ pub(crate) struct Client {
     timeout: f64,
     /// The command that is started if nobody serves. Empty if none is.
     start: Vec<OsString>,
-    /// Locked with the interpreter only, and only for a moment. So nobody has it when the process is forked. There until
-    /// the client is dropped.
+    /// Locked with the interpreter only, and only for a moment. So nobody has it when the process is forked. There
+    /// until the client is dropped.
     state: Option<Mutex<State>>,
 }
 

@@ -275,9 +275,9 @@ impl Database {
     /// A document is a pair of its key and its text or fingerprint, or a Document. Or `documents` is one column of
     /// texts or of fingerprints, from Arrow or a buffer of uint64 such as a numpy array, and `keys` has as many.
     ///
-    /// `batch` documents are read, made ready on all cores, decided and committed together; then their verdicts come. So
-    /// what is read from the iterator is durable, and a loop that ends early has stored at most one batch more than it
-    /// saw. A bad document raises InputError with its `index`; nothing of its batch is stored.
+    /// `batch` documents are read, made ready on all cores, decided and committed together; then their verdicts come.
+    /// So what is read from the iterator is durable, and a loop that ends early has stored at most one batch more than
+    /// it saw. A bad document raises InputError with its `index`; nothing of its batch is stored.
     #[pyo3(signature = (documents, **named))]
     #[pyo3(
         text_signature = "($self, documents, *, keys=None, on_match='skip', max_distance=None, min_similarity=None, \

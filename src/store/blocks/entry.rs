@@ -1,7 +1,7 @@
 //! What a directory says of a block, so that blocks are left out without being read.
 //!
-//! Entry: its last row, its checksum and the numbers of its rows. Extent: the times and the scopes of the documents of a
-//! block, or of many. Filter: whether there may be rows with a certain prefix, in a block or in a run.
+//! Entry: its last row, its checksum and the numbers of its rows. Extent: the times and the scopes of the documents of
+//! a block, or of many. Filter: whether there may be rows with a certain prefix, in a block or in a run.
 
 use xxhash_rust::xxh3::xxh3_64;
 

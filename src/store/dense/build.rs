@@ -168,8 +168,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Takes all documents and writes the file. Returns it, synced under its temporary name, and the documents whose keys
-    /// have the same hash.
+    /// Takes all documents and writes the file. Returns it, synced under its temporary name, and the documents whose
+    /// keys have the same hash.
     fn build(
         mut self,
         fill: impl FnOnce(&mut Self) -> Result<()>,

@@ -360,9 +360,9 @@ impl Overlays {
         let Ok(()) = operation.give_rows(plan, self);
     }
 
-    /// Sorts the rows of the permuted tables, and indexes those that are new, if `most` or more are not sorted. A search
-    /// of one table, as a scan is, may have made it sort alone. Then all are sorted, so that each has sorted the same
-    /// fingerprints.
+    /// Sorts the rows of the permuted tables, and indexes those that are new, if `most` or more are not sorted. A
+    /// search of one table, as a scan is, may have made it sort alone. Then all are sorted, so that each has sorted the
+    /// same fingerprints.
     pub(crate) fn index_permuted(&mut self, most: usize) {
         let first = &self[permuted(0)];
         let are_many = first.puts().1.len() >= most;

@@ -1,5 +1,5 @@
-//! Sorted rows in memory: lists of rows that are put and marked, which are merged, newer over older; and runs, which are
-//! lists with an index.
+//! Sorted rows in memory: lists of rows that are put and marked, which are merged, newer over older; and runs, which
+//! are lists with an index.
 
 use std::borrow::Cow;
 use std::ops::{Deref, RangeInclusive};

@@ -477,9 +477,9 @@ impl<R: Row> DirectoryWriter<R> {
     }
 }
 
-// Extents: which blocks of documents may have some of a time or of a scope, without reading them. Documents are stored in
-// the order in which they come. So later blocks mostly have later times. Where they do not, whole chunks are passed over
-// by their outlines.
+// Extents: which blocks of documents may have some of a time or of a scope, without reading them. Documents are stored
+// in the order in which they come. So later blocks mostly have later times. Where they do not, whole chunks are passed
+// over by their outlines.
 
 impl Level<u64> {
     /// The first row that may be of a document seen at `since` or later. `None` if there is no such row.

@@ -37,8 +37,8 @@ enum Nul {
     InRawText,
 }
 
-/// Reads one page, token by token, and hands out what is shown. Returns what counts the text. The tests are in `tests.rs`,
-/// and read whole pages.
+/// Reads one page, token by token, and hands out what is shown. Returns what counts the text. The tests are in
+/// `tests.rs`, and read whole pages.
 pub(super) fn read_page<'a, T: FnMut(Piece<'_>)>(
     page: &'a str,
     syntax: Syntax,
@@ -565,8 +565,8 @@ fn is_hidden_by_attribute(element: &Element) -> bool {
 const MOST_OPTIONS: usize = 20;
 
 // The open elements: the stack of the HTML standard, section 13.2.4.2, without a tree behind it. Each element knows the
-// bounds of its scopes and whether it is shown, from the element that it is in. So a question costs little however deep a
-// page nests.
+// bounds of its scopes and whether it is shown, from the element that it is in. So a question costs little however deep
+// a page nests.
 
 /// An element, as its start tag and the standard describe it.
 #[derive(Clone, Copy)]

@@ -150,8 +150,8 @@ impl Showing {
         own.styled(&tag.attributes, false, hiding)
     }
 
-    /// The same, with what the inline style says. A block that cannot be seen, and has its place among the others, would
-    /// leave a hole in the page. So its script shows it.
+    /// The same, with what the inline style says. A block that cannot be seen, and has its place among the others,
+    /// would leave a hole in the page. So its script shows it.
     fn styled(mut self, attributes: &Attributes<'_>, is_block: bool, hiding: Hiding) -> Self {
         let Some(style) = attributes.style() else {
             return self;

@@ -48,8 +48,8 @@ pub(super) struct Tokenizer<'a> {
     syntax: Syntax,
     /// The prefixes of XML that were looked up.
     prefixes: Vec<Prefix<'a>>,
-    /// Whether KaTeX has written its formulas twice, whether scripts have the formulas of MathJax, and whether MathJax has
-    /// written them as MathML too, once that was looked up.
+    /// Whether KaTeX has written its formulas twice, whether scripts have the formulas of MathJax, and whether MathJax
+    /// has written them as MathML too, once that was looked up.
     has_formulas_twice: Option<bool>,
     has_scripts_of_formulas: Option<bool>,
     has_assistive_formulas: Option<bool>,
@@ -354,8 +354,8 @@ impl<'a> Tokenizer<'a> {
         has_number && depth == 0
     }
 
-    /// Whether a part of a page that comes late stands in an element that hides it until then: the first thing in it, or
-    /// in a table around it. Preact says so of the element by its name.
+    /// Whether a part of a page that comes late stands in an element that hides it until then: the first thing in it,
+    /// or in a table around it. Preact says so of the element by its name.
     fn holds_late_part(&mut self, name: &[u8]) -> bool {
         /// A table, its body and a row.
         const DEPTH: usize = 3;
@@ -800,8 +800,8 @@ pub(super) fn is_one_of(value: Option<&[u8]>, known: &[&str]) -> bool {
     known.any(|known| value.eq_ignore_ascii_case(known.as_bytes()))
 }
 
-/// Whether an `id` is that of a part of a page that React, Marko or Dioxus send behind the rest, and put into its place:
-/// `S:1f`, with what the program has chosen in front, `af1`, or `ds-0-r`.
+/// Whether an `id` is that of a part of a page that React, Marko or Dioxus send behind the rest, and put into its
+/// place: `S:1f`, with what the program has chosen in front, `af1`, or `ds-0-r`.
 fn is_late_part(id: &[u8]) -> bool {
     let of_dioxus = id
         .strip_prefix(b"ds-")
@@ -816,8 +816,8 @@ fn is_late_part(id: &[u8]) -> bool {
     }
 }
 
-/// The classes of the numbers of lines of code: of Pygments, Chroma, Rouge, CodeRay, Hexo, javadoc, rustdoc, Trac, cgit,
-/// gitweb, vim, CodeMirror, Crayon and others.
+/// The classes of the numbers of lines of code: of Pygments, Chroma, Rouge, CodeRay, Hexo, javadoc, rustdoc, Trac,
+/// cgit, gitweb, vim, CodeMirror, Crayon and others.
 const LINE_NUMBERS: [&[u8]; 19] = [
     b"linenos",
     b"lineno",
@@ -873,8 +873,8 @@ fn marked_places(page: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Whether the `id` of a template is that of a part of a page that Solid, Leptos, Kita, Brisa or Sycamore send behind the
-/// rest, such as `0-0-1`, `0-1-f`, `N:1` or `sycamore-suspense-1`.
+/// Whether the `id` of a template is that of a part of a page that Solid, Leptos, Kita, Brisa or Sycamore send behind
+/// the rest, such as `0-0-1`, `0-1-f`, `N:1` or `sycamore-suspense-1`.
 fn is_late_template(id: &[u8]) -> bool {
     const BEGINNINGS: [&[u8]; 3] = [b"N:", b"U:", b"sycamore-suspense-"];
     if let Some(number) = BEGINNINGS.iter().find_map(|known| id.strip_prefix(*known)) {

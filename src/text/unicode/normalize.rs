@@ -28,8 +28,8 @@
 //! * Letters of India for one: ऱ and र, of which the first is also written as the second with a joiner where a virama
 //!   follows (Lucene's `HindiNormalizer`), and ஶ and ஸ, which look the same in the sign ஶ்ரீ (the core specification
 //!   of Unicode, on Tamil).
-//! * A letter of India or Sri Lanka for a vowel, and another such letter with a vowel sign that looks the same, as औ and
-//!   अौ (the tables of vowel letters in chapter 12 of the core specification, and `DoNotEmit.txt`).
+//! * A letter of India or Sri Lanka for a vowel, and another such letter with a vowel sign that looks the same, as औ
+//!   and अौ (the tables of vowel letters in chapter 12 of the core specification, and `DoNotEmit.txt`).
 //! * Hamza, madda and wasla on alef, waw, yeh and heh, and these alone, also at the end of a word in Urdu (ۓ): few
 //!   writers tell them apart, and Persian and Urdu write one word with several. Lucene's `ArabicNormalizer` folds those
 //!   on alef.
@@ -57,12 +57,12 @@
 //! * A voicing mark of kana behind a letter (か゛) belongs to it.
 //! * A superscript digit behind a digit or a word is a note, and no part of them; behind a letter or two, as in km², it
 //!   belongs to them. So does a fraction. A number in a circle stands by itself.
-//! * Two vowel signs of Devanagari and Gujarati that look as one, a dead ra above a short i and a long one, and a long a
-//!   of Tamil in the place of its ra. A nukta, a vowel and a nasal of one letter are read in this order, however they were
-//!   typed (`visual_rewrite` of Nisaba).
-//! * A word that a hyphen parts at the end of a line is one: a soft one, or between small letters any other, as PDF files
-//!   have them, with what programs that read such files write for a soft one (U+FFFE, U+0002), and `¬` of others. What
-//!   colours a text in a terminal is none of it.
+//! * Two vowel signs of Devanagari and Gujarati that look as one, a dead ra above a short i and a long one, and a long
+//!   a of Tamil in the place of its ra. A nukta, a vowel and a nasal of one letter are read in this order, however they
+//!   were typed (`visual_rewrite` of Nisaba).
+//! * A word that a hyphen parts at the end of a line is one: a soft one, or between small letters any other, as PDF
+//!   files have them, with what programs that read such files write for a soft one (U+FFFE, U+0002), and `¬` of others.
+//!   What colours a text in a terminal is none of it.
 //! * The signs ™, ℠ and ℹ are no letters, as © and ® are none. Nor is a Korean araea by itself (ㆍ): on the pages of
 //!   today it is a middle dot. The frame of a key (`1️⃣`) only frames its digit.
 //! * A tatweel, the lajanyalan of N'Ko and the nirugu of Mongolian only stretch a word. `allkeys.txt` ignores all of
@@ -421,10 +421,10 @@ const fn read_as(c: char) -> char {
     }
 }
 
-/// Where a mark of India, Thai, Lao, Khmer or Myanmar stands among those of its letter. Marks of India of one place stay
-/// as they are, others in the order of their combining classes, then of their codes. The sign of a Khmer consonant below
-/// another is none of them: what is behind it belongs to that consonant. Nor is the vowel e of Myanmar, which parts those
-/// before it from those behind.
+/// Where a mark of India, Thai, Lao, Khmer or Myanmar stands among those of its letter. Marks of India of one place
+/// stay as they are, others in the order of their combining classes, then of their codes. The sign of a Khmer consonant
+/// below another is none of them: what is behind it belongs to that consonant. Nor is the vowel e of Myanmar, which
+/// parts those before it from those behind.
 fn place_of_mark(c: char) -> Option<u8> {
     Some(match c {
         '\u{900}'..='\u{d7f}' => {

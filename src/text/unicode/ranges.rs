@@ -4,7 +4,8 @@
 //! The numbers come from these files of the Unicode Character Database: `WordBreakProperty.txt`,
 //! `DerivedCoreProperties.txt`, `DerivedGeneralCategory.txt`, `DerivedNormalizationProps.txt`, `CaseFolding.txt` and
 //! `EquivalentUnifiedIdeograph.txt`, and from the folds of letters in `normalize.rs`. Their licence is in
-//! `LICENSE-UNICODE` beside this file. They are part of the schemes, so they stay as they are when Unicode has a newer version.
+//! `LICENSE-UNICODE` beside this file. They are part of the schemes, so they stay as they are when Unicode has a newer
+//! version.
 
 /// Runs of code points with the same properties, in order. Each number is the first code point of a run
 /// times 256, plus the properties. A run ends where the next one begins.
