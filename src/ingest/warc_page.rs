@@ -130,12 +130,7 @@ pub(super) fn content_of_answer(file: &[u8], most_bytes: usize) -> Result<Option
         return Ok(None);
     };
     let mut said = Said::default();
-    let mut has_type = false;
-    for content_type in head.values("content-type") {
-        said.add_type(&content_type);
-        has_type = true;
-    }
-    if !has_type || !said.is_page() {
+    if !head.add_types(&mut said) || !said.is_page() {
         return Ok(None);
     }
     let page = head.decode(sent, most_bytes)?;
@@ -205,9 +200,7 @@ fn said_of(header: &WarcHeader<'_>, head: &Head<'_>, own_type: &str) -> Said {
     if !own_type.contains("application/http") && head.status == 0 {
         said.add_type(own_type);
     }
-    for content_type in head.values("content-type") {
-        said.add_type(&content_type);
-    }
+    head.add_types(&mut said);
     if let Some(identified) = header.text("WARC-Identified-Payload-Type") {
         said.set_identified(&identified);
     }
@@ -465,6 +458,16 @@ impl<'b> Head<'b> {
         let next = beginning.trim_ascii_start();
         status_of(split_line(next).0)?;
         Some((body, &behind[beginning.len() - next.len()..]))
+    }
+
+    /// Adds what the server says of the type of the page. False if it says nothing.
+    fn add_types(&self, said: &mut Said) -> bool {
+        let mut has_type = false;
+        for content_type in self.values("content-type") {
+            said.add_type(&content_type);
+            has_type = true;
+        }
+        has_type
     }
 
     /// The page in a body. It may have `most_bytes` unpacked.
