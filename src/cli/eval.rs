@@ -142,6 +142,15 @@ impl Command for Arguments {
             let path = one.place.display();
             return Err(format!("{path}: two pictures cannot have the same name").into());
         }
+        let methods = self.methods()?;
+        let any_by_distance = methods.iter().any(|method| method.is_by_distance());
+        if picture_of_distance.is_some() && !any_by_distance {
+            return Err(
+                "--plot-distance: no method has distances as thresholds, so there is nothing to plot: add one such as \
+                 minwise-1 to `--method`"
+                    .into(),
+            );
+        }
         let options = self.reading.options().only_content();
         let records = Records::open(&self.documents, options)?;
         let mut rejected = 0u64;
@@ -172,7 +181,7 @@ impl Command for Arguments {
             lexica: self.lexica,
         };
         let mut curves = Vec::new();
-        for name in self.methods()? {
+        for name in methods {
             let curve = yardstick.measure(name, &settings);
             print_curve(output, &curve);
             output.flush()?;

@@ -38,7 +38,8 @@ use crate::ingest::{
 pub enum DedupEvent<'e> {
     /// A record cannot be judged. It survives, unless the caller wants such records dropped.
     Rejected(&'e Rejected),
-    /// An input cannot be read, or not to its end. It is left out, and nothing of it is in the output.
+    /// An input cannot be read, or not to its end. It is left out, and nothing of it is in the output. If no input is
+    /// left, the error of the run tells why.
     Failed {
         /// The path of the input.
         path: &'e Path,

@@ -143,6 +143,14 @@ impl MethodName {
         }
     }
 
+    /// Whether its thresholds are distances.
+    pub fn is_by_distance(self) -> bool {
+        match self.0 {
+            Kind::Scheme(_, size, least) => size == SketchSize::None || least.is_some(),
+            _ => false,
+        }
+    }
+
     /// Describes all documents, on one core.
     pub(super) fn describe(self, corpus: &Corpus, settings: &Settings) -> Box<dyn Method> {
         match self.0 {

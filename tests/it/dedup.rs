@@ -1649,3 +1649,32 @@ fn the_message_on_a_record_is_short() -> TestResult {
     assert!(ran.err.len() < 2_000, "{}", ran.err.len());
     Ok(())
 }
+
+/// It stood there twice: as that of an input, and as what ended the run.
+#[test]
+fn the_error_of_the_only_input_is_printed_once() -> TestResult {
+    let folder = Folder::new()?;
+    let line = |number: u64| {
+        format!(
+            "{{\"text\": \"{}\"}}\n",
+            number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        )
+    };
+    let packed = gzip((0..1_000).map(line).collect::<String>().as_bytes())?;
+    let cut = folder.file("cut.jsonl.gz", &packed[..packed.len() / 2])?;
+    let one = folder.run("dedup cut.jsonl.gz --output clean.jsonl")?;
+    let one = one.refused("cut.jsonl.gz, line ");
+    assert_eq!(one.err.matches("cannot be read further").count(), 1);
+    // Another is there, so that the work goes on.
+    folder.file("good.jsonl", "{\"key\": \"a\", \"text\": \"some words\"}\n")?;
+    let both = run!(
+        "dedup",
+        &cut,
+        folder.path("good.jsonl"),
+        "--output",
+        folder.path("both")
+    );
+    let both = both.refused("cut.jsonl.gz, line ");
+    assert_eq!(both.err.matches("cannot be read further").count(), 1);
+    Ok(())
+}

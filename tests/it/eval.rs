@@ -216,10 +216,9 @@ fn recall_and_false_matches_are_drawn_over_the_distance() -> TestResult {
         assert_eq!(recall(method, distance), expected, "{method} at {distance}");
     }
 
+    // Before the work: the documents are not looked for.
     run!(
-        "eval",
-        &documents,
-        "--method exact --plot-distance",
+        "eval there-is-none.jsonl --method exact --plot-distance",
         folder.path("none.svg")
     )
     .refused("no method has distances");
