@@ -136,7 +136,7 @@ fn list(dedup: &Dedup, mut report: DedupReport, output: &mut Output) -> CommandR
             }
         },
     );
-    let any_failed = report.finish()?;
+    let failed_input = report.finish()?;
     if let Some(error) = failed {
         return Err(error.into());
     }
@@ -144,7 +144,7 @@ fn list(dedup: &Dedup, mut report: DedupReport, output: &mut Output) -> CommandR
         // The reader has what it wanted.
         return Ok(Answer::Yes);
     }
-    found?;
+    found.map_err(|error| error_unsaid(error, failed_input.as_deref()))?;
     output.flush()?;
     let duplicates = listed - groups;
     output.remark(&format!(
@@ -152,7 +152,7 @@ fn list(dedup: &Dedup, mut report: DedupReport, output: &mut Output) -> CommandR
         counted(groups, "group"),
         counted(listed, "record")
     ));
-    Ok(Answer::yes_unless(any_failed))
+    Ok(Answer::yes_unless(failed_input.is_some()))
 }
 
 /// Copies the records that survive.
@@ -163,11 +163,13 @@ fn clean(
     output: &mut Output,
 ) -> CommandResult {
     let cleaned = dedup.run(|event| report.observe(&event));
-    let totals = match report.finish().and(cleaned) {
+    let finished = report.finish();
+    let failed_input = finished.as_ref().ok().cloned().flatten();
+    let totals = match finished.and(cleaned) {
         Ok(totals) => totals,
         Err(error) => {
             complain_of_work(dedup, &error, output);
-            return Err(error.into());
+            return Err(error_unsaid(error, failed_input.as_deref()));
         }
     };
     print_totals(output, &totals, arguments.annotate);
@@ -187,6 +189,16 @@ fn clean(
         ));
     }
     Ok(Answer::yes_unless(judged_none || totals.failed > 0))
+}
+
+/// The error that ended a cleaning. If all inputs failed it is the first of theirs, which has been printed.
+fn error_unsaid(error: Error, failed_input: Option<&str>) -> Failure {
+    match failed_input {
+        Some(printed) if error.to_string() == printed => {
+            "no input can be read to its end, so there is nothing to compare".into()
+        }
+        _ => error.into(),
+    }
 }
 
 /// Says where the work is that was done before an error.
@@ -278,8 +290,8 @@ struct DedupReport {
     rejections: Rejections,
     lists: Lists,
     steps: Steps,
-    /// Whether an input could not be read.
-    any_failed: bool,
+    /// What was printed of the first input that could not be read.
+    failed_input: Option<String>,
     /// Whether something could not be reported. Then nothing of it is to be committed, so the cleaning stops.
     has_failed: Arc<AtomicBool>,
     failed: Option<Error>,
@@ -295,7 +307,7 @@ impl DedupReport {
             console,
             rejections,
             lists: Lists::default(),
-            any_failed: false,
+            failed_input: None,
             has_failed: Arc::default(),
             failed: None,
         })
@@ -313,8 +325,9 @@ impl DedupReport {
             }
             DedupEvent::Failed { error, .. } => {
                 self.steps.hide();
-                self.any_failed = true;
-                self.console.complain(&error.to_string());
+                let message = error.to_string();
+                self.console.complain(&message);
+                self.failed_input.get_or_insert(message);
             }
             DedupEvent::TextsUnread { field } => {
                 self.steps.hide();
@@ -328,15 +341,15 @@ impl DedupReport {
         }
     }
 
-    /// Reports what was left out. Returns whether an input could not be read.
-    fn finish(mut self) -> Result<bool, Error> {
+    /// Reports what was left out. Returns what was printed of the first input that could not be read.
+    fn finish(mut self) -> Result<Option<String>, Error> {
         self.steps.hide();
         if let Some(error) = self.failed {
             return Err(error);
         }
         self.rejections.finish()?;
         self.lists.finish(&self.console);
-        Ok(self.any_failed)
+        Ok(self.failed_input)
     }
 }
 

@@ -661,10 +661,7 @@ impl Reading<'_> {
             } => {
                 self.left_out.extend(self.inputs.get(*path));
                 self.failed.get_or_insert_with(|| (*error).clone());
-                // Of the only input it is the error that ends the cleaning.
-                if self.inputs.len() > 1 {
-                    (self.observe)(DedupEvent::Failed { path, error });
-                }
+                (self.observe)(DedupEvent::Failed { path, error });
             }
             // It was readable just now, and may be so again.
             Event::Failed { error, .. } if matches!(error, Error::Input { .. }) => {

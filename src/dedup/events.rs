@@ -38,8 +38,7 @@ use crate::ingest::{
 pub enum DedupEvent<'e> {
     /// A record cannot be judged. It survives, unless the caller wants such records dropped.
     Rejected(&'e Rejected),
-    /// An input cannot be read, or not to its end. It is left out, and nothing of it is in the output. If no input is
-    /// left, the error of the run tells why.
+    /// An input cannot be read, or not to its end. It is left out, and nothing of it is in the output.
     Failed {
         /// The path of the input.
         path: &'e Path,

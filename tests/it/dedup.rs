@@ -1650,31 +1650,27 @@ fn the_message_on_a_record_is_short() -> TestResult {
     Ok(())
 }
 
-/// It stood there twice: as that of an input, and as what ended the run.
+/// That of the first stood there twice if all failed: as that of an input, and as what ended the run.
 #[test]
-fn the_error_of_the_only_input_is_printed_once() -> TestResult {
+fn the_error_of_each_input_is_printed_once() -> TestResult {
     let folder = Folder::new()?;
-    let line = |number: u64| {
-        format!(
-            "{{\"text\": \"{}\"}}\n",
-            number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
-        )
-    };
-    let packed = gzip((0..1_000).map(line).collect::<String>().as_bytes())?;
-    let cut = folder.file("cut.jsonl.gz", &packed[..packed.len() / 2])?;
-    let one = folder.run("dedup cut.jsonl.gz --output clean.jsonl")?;
-    let one = one.refused("cut.jsonl.gz, line ");
-    assert_eq!(one.err.matches("cannot be read further").count(), 1);
-    // Another is there, so that the work goes on.
-    folder.file("good.jsonl", "{\"key\": \"a\", \"text\": \"some words\"}\n")?;
-    let both = run!(
-        "dedup",
-        &cut,
-        folder.path("good.jsonl"),
-        "--output",
-        folder.path("both")
-    );
-    let both = both.refused("cut.jsonl.gz, line ");
-    assert_eq!(both.err.matches("cannot be read further").count(), 1);
+    let (lines, _) = odd_lines(500, &mut Random::new(4))?;
+    let whole = gzip(lines.concat().as_bytes())?;
+    folder.file("a.jsonl.gz", &whole[..whole.len() / 2])?;
+    folder.file("b.jsonl.gz", &whole[..whole.len() / 3])?;
+    folder.file("c.jsonl", lines.concat())?;
+    for (inputs, failed) in [
+        ("a.jsonl.gz", 1),
+        ("a.jsonl.gz b.jsonl.gz", 2),
+        ("a.jsonl.gz c.jsonl", 1),
+    ] {
+        for command in ["--output out.jsonl", "--list"] {
+            let ran = folder.run(&format!("dedup {inputs} {command}"))?.expect(2);
+            let printed = ran.err.matches("cannot be read further").count();
+            assert_eq!(printed, failed, "{inputs} {command}: {}", ran.err);
+        }
+        _ = fs::remove_file(folder.path("out.jsonl"));
+        _ = fs::remove_dir_all(folder.path("out.jsonl"));
+    }
     Ok(())
 }
