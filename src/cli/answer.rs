@@ -75,7 +75,7 @@ pub(super) fn finish(
     let flushed = output.flush();
     let answer = answer.map_err(|error| {
         if !matches!(error.downcast_ref(), Some(Error::Interrupted)) {
-            return name_database(error, database);
+            return name_databases(error, database.as_slice());
         }
         if let Some(when_ended) = when_ended {
             output.tell_end(when_ended);
@@ -86,8 +86,8 @@ pub(super) fn finish(
     Ok(answer)
 }
 
-/// Names the database that an error is about, if the error itself does not.
-fn name_database(error: Failure, database: Option<&Path>) -> Failure {
+/// Names the databases of which an error may be about each, if the error itself names no file.
+pub(super) fn name_databases(error: Failure, databases: &[&Path]) -> Failure {
     let error = match error.downcast::<Error>() {
         Ok(error) => error,
         Err(error) => return error,
@@ -108,11 +108,10 @@ fn name_database(error: Failure, database: Option<&Path>) -> Failure {
             | Error::Input { .. }
             | Error::Output { .. }
     );
-    match database {
-        Some(path) if !names_its_file => {
-            let problem = Error::with_causes(&*error);
-            format!("{}: {problem}", path.display()).into()
-        }
-        _ => error,
+    if names_its_file || databases.is_empty() {
+        return error;
     }
+    let names = databases.iter().map(|path| path.display().to_string());
+    let names = names.collect::<Vec<_>>().join(" or ");
+    format!("{names}: {}", Error::with_causes(&*error)).into()
 }

@@ -9,7 +9,7 @@ use crate::plural::counted;
 use crate::{Error, Scheme, SketchSize};
 use serde_json::{Value, json};
 
-use super::answer::{Answer, CommandResult, Failure};
+use super::answer::{Answer, CommandResult, Failure, name_databases};
 use super::arguments::{BoundArguments, Given as _, Reading, named_file, texts_unread};
 use super::clusters::ClusterArguments;
 use super::commands::Command;
@@ -107,7 +107,7 @@ impl Command for Arguments {
         let report = DedupReport::new(output, self)?;
         let dedup = self.dedup(output.console(), &report.has_failed);
         match self.list {
-            true => list(&dedup, report, output),
+            true => list(self, &dedup, report, output),
             false => clean(self, &dedup, report, output),
         }
     }
@@ -117,7 +117,12 @@ impl Command for Arguments {
     }
 }
 
-fn list(dedup: &Dedup, mut report: DedupReport, output: &mut Output) -> CommandResult {
+fn list(
+    arguments: &Arguments,
+    dedup: &Dedup,
+    mut report: DedupReport,
+    output: &mut Output,
+) -> CommandResult {
     let mut groups = 0u64;
     let mut listed = 0u64;
     let mut failed = None;
@@ -144,7 +149,7 @@ fn list(dedup: &Dedup, mut report: DedupReport, output: &mut Output) -> CommandR
         // The reader has what it wanted.
         return Ok(Answer::Yes);
     }
-    found.map_err(|error| error_unsaid(error, failed_input.as_deref()))?;
+    found.map_err(|error| arguments.explained(error, failed_input.as_deref(), dedup))?;
     output.flush()?;
     let duplicates = listed - groups;
     output.remark(&format!(
@@ -169,7 +174,7 @@ fn clean(
         Ok(totals) => totals,
         Err(error) => {
             complain_of_work(dedup, &error, output);
-            return Err(error_unsaid(error, failed_input.as_deref()));
+            return Err(arguments.explained(error, failed_input.as_deref(), dedup));
         }
     };
     print_totals(output, &totals, arguments.annotate);
@@ -189,16 +194,6 @@ fn clean(
         ));
     }
     Ok(Answer::yes_unless(judged_none || totals.failed > 0))
-}
-
-/// The error that ended a cleaning. If all inputs failed it is the first of theirs, which has been printed.
-fn error_unsaid(error: Error, failed_input: Option<&str>) -> Failure {
-    match failed_input {
-        Some(printed) if error.to_string() == printed => {
-            "no input can be read to its end, so there is nothing to compare".into()
-        }
-        _ => error.into(),
-    }
 }
 
 /// Says where the work is that was done before an error.
@@ -270,6 +265,25 @@ impl Arguments {
         dedup
             .given(self.scheme, Dedup::scheme)
             .given(self.sketch, Dedup::sketch_size)
+    }
+
+    /// The error that ended a cleaning. If all inputs failed it is the first of theirs, which has been printed. Damage
+    /// may be in the database that is given, or in that of the work, which has no lasting name for a list.
+    fn explained(&self, error: Error, failed_input: Option<&str>, dedup: &Dedup) -> Failure {
+        match failed_input {
+            Some(printed) if error.to_string() == printed => {
+                "no input can be read to its end, so there is nothing to compare".into()
+            }
+            _ if matches!(error, Error::Corrupted(_) | Error::Storage(_)) => {
+                let work = (!self.list).then(|| dedup.work_folder());
+                let databases = [&self.database, &work].into_iter().flatten();
+                name_databases(
+                    error.into(),
+                    &databases.map(|path| &**path).collect::<Vec<_>>(),
+                )
+            }
+            _ => error.into(),
+        }
     }
 
     fn title(&self) -> String {

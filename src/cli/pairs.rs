@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::answer::{Answer, CommandResult, Failure, cannot_keep};
+use super::answer::{Answer, CommandResult, Failure, cannot_keep, name_databases};
 use super::arguments::{NearArguments, Reading};
 use super::console::LongSearch;
 use super::output::{Output, add_name};
@@ -127,7 +127,12 @@ impl Verb for Arguments {
                 ControlFlow::Break(())
             }
         });
-        searched.map_err(|error| printer.sink.explained(error))?;
+        searched.map_err(|error| match (&error, &self.with) {
+            (Error::Corrupted(_) | Error::Storage(_), Some(with)) if sides == Sides::Two => {
+                name_databases(error.into(), &[database.path(), with])
+            }
+            _ => printer.sink.explained(error),
+        })?;
         if let Some(error) = failed {
             return Err(error);
         }

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::support::{
-    Folder, Ran, TestResult, assert_has, bundled, done, figures, program, run, run_with_input,
-    simdb, spread,
+    Folder, Ran, TestResult, assert_has, bundled, done, figures, lose_document, program, run,
+    run_with_input, simdb, spread,
 };
 
 const TEXT: &str = "one two three four five six seven eight nine ten eleven twelve";
@@ -375,12 +375,7 @@ fn stats_and_check_say_what_the_file_holds() -> TestResult {
 fn check_answers_no_where_there_is_damage() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
-    let engine = redb::Database::open(&database)?;
-    let txn = engine.begin_write()?;
-    txn.open_table(redb::TableDefinition::<(u8, u64), &[u8]>::new("documents"))?
-        .pop_last()?;
-    txn.commit()?;
-    drop(engine);
+    lose_document(&database)?;
     run!("check", &database)
         .expect(1)
         .prints("table documents")

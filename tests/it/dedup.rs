@@ -17,8 +17,8 @@ use simdb::{Clustering, Database, Document, Error, Fingerprinter, OpenOptions, S
 
 use crate::support::random::Random;
 use crate::support::{
-    Folder, Ran, TestResult, all_documents, assert_error, bundled, done, gunzip, gzip, program,
-    run, run_with_input,
+    Folder, Ran, TestResult, all_documents, assert_error, bundled, done, gunzip, gzip,
+    lose_document, program, run, run_with_input,
 };
 
 /// What these tests are made of.
@@ -712,6 +712,21 @@ fn a_corpus_is_cleaned_against_those_before_it() -> TestResult {
         documents.iter().any(|it| it.key() == b"doc 1")
             && documents.iter().any(|it| it.key() == b"doc 89")
     );
+    drop(database);
+    // Which of the two it is does not show.
+    lose_document(&known)?;
+    let damaged = format!("{} or ", known.display());
+    run!(
+        "dedup",
+        folder.path("month.jsonl"),
+        "-o",
+        folder.path("e.jsonl"),
+        "--database",
+        &known,
+        "--again"
+    )
+    .refused(&damaged)
+    .says("the database file is damaged");
     Ok(())
 }
 

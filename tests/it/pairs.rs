@@ -11,7 +11,7 @@ use simdb::{
 
 use crate::support::{
     Folder, TestResult, assert_error, bundled, document, done, every, external, fingerprints,
-    go_on, insert_all, jaccard, keyed, real_data, rows, run, scattered,
+    go_on, insert_all, jaccard, keyed, lose_document, real_data, rows, run, scattered,
 };
 
 /// Two keys and their distance.
@@ -687,6 +687,11 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
         .expect(0);
     assert_eq!(ran.out.lines().collect::<BTreeSet<_>>(), lines);
     run!("pairs", &path, "--with", folder.path("none")).refused("none: no such file");
+    // Damage was said to be in the first database, whose owner would have salvaged a sound file.
+    lose_document(&folder.path("o.simdb"))?;
+    folder
+        .run("pairs d.simdb --with o.simdb --max-distance 64")?
+        .refused("d.simdb or o.simdb: the database file is damaged");
     // Also of a file that another process has open.
     let held = Database::open(&path, &OpenOptions::new().serve(true))?;
     assert_eq!(done!("pairs", &path).out.lines().count(), 6);

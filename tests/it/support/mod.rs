@@ -253,6 +253,16 @@ pub(crate) fn all_documents(database: &Database) -> simdb::Result<Vec<Document>>
     database.snapshot()?.documents().collect()
 }
 
+/// Damages a database: its last document is gone, and all else is there.
+pub(crate) fn lose_document(database: &Path) -> TestResult {
+    let engine = redb::Database::open(database)?;
+    let txn = engine.begin_write()?;
+    txn.open_table(redb::TableDefinition::<(u8, u64), &[u8]>::new("documents"))?
+        .pop_last()?;
+    txn.commit()?;
+    Ok(())
+}
+
 /// The keys of all documents, in order.
 pub(crate) fn all_keys(snapshot: &Snapshot) -> simdb::Result<Vec<String>> {
     let key = |document: Document| String::from_utf8_lossy(document.key()).into_owned();
