@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::dedup::{Dedup, DedupEvent, DedupGroup, DedupStep, DedupTotals, GroupedRecord};
 use crate::plural::counted;
-use crate::{Error, Scheme, SketchSize};
+use crate::{Error, ErrorKind, Scheme, SketchSize};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure, name_databases};
@@ -274,7 +274,7 @@ impl Arguments {
             Some(printed) if error.to_string() == printed => {
                 "no input can be read to its end, so there is nothing to compare".into()
             }
-            _ if matches!(error, Error::Corrupted(_) | Error::Storage(_)) => {
+            _ if matches!(error.kind(), ErrorKind::Damaged | ErrorKind::Storage) => {
                 let work = (!self.list).then(|| dedup.work_folder());
                 let databases = [&self.database, &work].into_iter().flatten();
                 name_databases(

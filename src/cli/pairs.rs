@@ -16,7 +16,9 @@ use super::rejections;
 use super::verbs::{LiveDatabase, Opening, Verb};
 use crate::ingest::{Fingerprinting, ReadOptions, Record};
 use crate::plural::counted;
-use crate::{CreateOptions, Database, Document, Error, PairEvent, PairPosition, Snapshot, Unit};
+use crate::{
+    CreateOptions, Database, Document, Error, ErrorKind, PairEvent, PairPosition, Snapshot, Unit,
+};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -127,8 +129,8 @@ impl Verb for Arguments {
                 ControlFlow::Break(())
             }
         });
-        searched.map_err(|error| match (&error, &self.with) {
-            (Error::Corrupted(_) | Error::Storage(_), Some(with)) if sides == Sides::Two => {
+        searched.map_err(|error| match (error.kind(), &self.with) {
+            (ErrorKind::Damaged | ErrorKind::Storage, Some(with)) if sides == Sides::Two => {
                 name_databases(error.into(), &[database.path(), with])
             }
             _ => printer.sink.explained(error),

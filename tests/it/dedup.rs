@@ -726,7 +726,7 @@ fn a_corpus_is_cleaned_against_those_before_it() -> TestResult {
         "--again"
     )
     .refused(&damaged)
-    .says("the database file is damaged");
+    .says("the database is damaged");
     Ok(())
 }
 

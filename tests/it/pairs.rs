@@ -691,7 +691,7 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
     lose_document(&folder.path("o.simdb"))?;
     folder
         .run("pairs d.simdb --with o.simdb --max-distance 64")?
-        .refused("d.simdb or o.simdb: the database file is damaged");
+        .refused("d.simdb or o.simdb: the database is damaged");
     // Also of a file that another process has open.
     let held = Database::open(&path, &OpenOptions::new().serve(true))?;
     assert_eq!(done!("pairs", &path).out.lines().count(), 6);
