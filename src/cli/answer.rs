@@ -86,13 +86,13 @@ pub(super) fn finish(
     Ok(answer)
 }
 
-/// Names the databases of which an error may be about each, if the error itself names no file.
+/// Names the databases of which an error may be about each, unless it names its file or is about none.
 pub(super) fn name_databases(error: Failure, databases: &[&Path]) -> Failure {
     let error = match error.downcast::<Error>() {
         Ok(error) => error,
         Err(error) => return error,
     };
-    let names_its_file = matches!(
+    let needs_no_name = matches!(
         *error,
         Error::Io { .. }
             | Error::NotFound { .. }
@@ -107,8 +107,10 @@ pub(super) fn name_databases(error: Failure, databases: &[&Path]) -> Failure {
             | Error::OwnerNotKept { .. }
             | Error::Input { .. }
             | Error::Output { .. }
+            | Error::SpillFile { .. }
+            | Error::NoThread(_)
     );
-    if names_its_file || databases.is_empty() {
+    if needs_no_name || databases.is_empty() {
         return error;
     }
     let names = databases.iter().map(|path| path.display().to_string());
