@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
+use std::mem::MaybeUninit;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -53,13 +54,32 @@ impl Owner {
         Ok(owner)
     }
 
-    fn signal(&self, signal: libc::c_int) -> TestResult {
-        send_signal(self.child.id(), signal)
+    /// Stops it. The signal alone returns before all its threads stand still, and one of them may yet answer.
+    #[expect(unsafe_code, reason = "the tests are about processes that are stopped")]
+    fn pause(&self) -> TestResult {
+        send_signal(self.child.id(), libc::SIGSTOP)?;
+        let mut stopped = MaybeUninit::uninit();
+        // SAFETY: the memory has room for what the system tells of a child of this process.
+        match unsafe {
+            libc::waitid(
+                libc::P_PID,
+                self.child.id(),
+                stopped.as_mut_ptr(),
+                libc::WSTOPPED,
+            )
+        } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error().into()),
+        }
+    }
+
+    fn resume(&self) -> TestResult {
+        send_signal(self.child.id(), libc::SIGCONT)
     }
 
     /// Ends it in order, and returns whether it ended well.
     fn end(mut self) -> TestResult<bool> {
-        self.signal(libc::SIGTERM)?;
+        send_signal(self.child.id(), libc::SIGTERM)?;
         Ok(self.child.wait()?.success())
     }
 }
@@ -598,9 +618,9 @@ fn an_owner_that_is_stopped_is_told_apart_from_one_that_works_for_long() -> Test
     let owner = Owner::start(&path, &[])?;
     let client = Client::connect(&path, &ClientOptions::new().timeout(SHORT))?;
     client.insert_if_new(&document("a", 1), &Policy::skip())?;
-    owner.signal(libc::SIGSTOP)?;
+    owner.pause()?;
     let stopped = client.insert_if_new(&document("b", far(2)), &Policy::skip());
-    owner.signal(libc::SIGCONT)?;
+    owner.resume()?;
     let stopped = stopped.expect_err("nobody answers");
     assert!(stopped.to_string().contains("may be stopped"), "{stopped}");
     client.insert_if_new(&document("b", far(2)), &Policy::skip())?;
@@ -917,7 +937,7 @@ fn who_waits_for_an_owner_stops_when_it_is_asked_to() -> TestResult {
     let owner = Owner::start(&path, &[])?;
     stops.store(false, Ordering::Relaxed);
     let client = Client::connect(&path, &options)?;
-    owner.signal(libc::SIGSTOP)?;
+    owner.pause()?;
     let submitted = client.submit(&document("a", 1), &Policy::skip())?;
     stops.store(true, Ordering::Relaxed);
     let query = query_of(1);
@@ -932,7 +952,7 @@ fn who_waits_for_an_owner_stops_when_it_is_asked_to() -> TestResult {
 
     // Everything that was submitted goes on, and answers still belong to their questions.
     stops.store(false, Ordering::Relaxed);
-    owner.signal(libc::SIGCONT)?;
+    owner.resume()?;
     assert!(!submitted.wait()?.is_duplicate());
     assert_eq!(client.get("a")?, Some(document("a", 1)));
     client.close()?;
@@ -1247,7 +1267,7 @@ fn a_close_that_is_interrupted_leaves_each_answer_to_its_ticket() -> TestResult 
         _ = client.submit(&new(number), &Policy::skip())?;
     }
     client.flush()?;
-    owner.signal(libc::SIGSTOP)?;
+    owner.pause()?;
     // More than the socket takes.
     let mut tickets = Vec::new();
     for number in 0..count {
@@ -1257,7 +1277,7 @@ fn a_close_that_is_interrupted_leaves_each_answer_to_its_ticket() -> TestResult 
     stops.store(true, Ordering::Relaxed);
     assert_error!(client.close() => Error::Interrupted);
     stops.store(false, Ordering::Relaxed);
-    owner.signal(libc::SIGCONT)?;
+    owner.resume()?;
     for (number, ticket) in (0..).zip(tickets) {
         let verdict = ticket.wait()?;
         let found = verdict.matches().iter().next().expect("it is a copy");
@@ -1310,7 +1330,7 @@ fn who_only_looks_for_an_answer_finds_the_next_owner_too() -> TestResult {
     let path = folder.path("d.simdb");
     let owner = Owner::start(&path, &[])?;
     let client = Client::connect(&path, &patient())?;
-    owner.signal(libc::SIGSTOP)?;
+    owner.pause()?;
     let mut looked_for = client.submit(&document("a", 1), &Policy::skip())?;
     drop(owner);
     let owner = Owner::start(&path, &[])?;
@@ -1358,43 +1378,29 @@ fn the_function_that_says_whether_to_stop_cannot_wait_for_its_own_client() -> Te
     let path = folder.path("d.simdb");
     let owner = Owner::start(&path, &[])?;
     let calling: Arc<Mutex<Option<Client>>> = Arc::default();
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let is_told = Arc::new(AtomicBool::new(false));
     let options = ClientOptions::new().timeout(SHORT).stop_when({
-        let (calling, told) = (calling.clone(), told.clone());
+        let (calling, is_told) = (calling.clone(), is_told.clone());
+        // Called within itself, until the client asks whether anybody is there. Only then it waits for the function.
         move || {
-            let client = calling.lock().expect("it is whole").take();
-            if let Some(client) = client {
-                let answer = client.get("a").map(drop);
-                told.lock().expect("it is whole").push(answer);
+            let client = calling.lock().expect("it is whole").clone();
+            if let Some(client) = client
+                && !is_told.load(Ordering::Relaxed)
+                && matches!(client.get("a"), Err(Error::WouldDeadlock))
+            {
+                is_told.store(true, Ordering::Relaxed);
             }
             false
         }
     });
-    // Only while it is asked whether anybody is there, the client waits for the function.
-    let would_wait_for_itself = || {
-        let told = told.lock().expect("it is whole");
-        told.iter()
-            .any(|answer| matches!(answer, Err(Error::WouldDeadlock)))
-    };
-    for _ in 0..20 {
-        let client = Client::connect(&path, &options)?;
-        owner.signal(libc::SIGSTOP)?;
-        let waiting = {
-            let client = client.clone();
-            thread::spawn(move || client.get("b").map(drop))
-        };
-        thread::sleep(SHORT + SHORT / 3);
-        *calling.lock().expect("it is whole") = Some(client);
-        assert_error!(
-            within(LIMIT, move || waiting.join().expect("it does not panic"))
-            => Error::NotServed { .. }
-        );
-        owner.signal(libc::SIGCONT)?;
-        if would_wait_for_itself() {
-            break;
-        }
-    }
-    assert!(would_wait_for_itself());
+    let client = Client::connect(&path, &options)?;
+    owner.pause()?;
+    *calling.lock().expect("it is whole") = Some(client.clone());
+    assert_error!(within(LIMIT, move || client.get("b")) => Error::NotServed { .. });
+    assert!(is_told.load(Ordering::Relaxed));
+    // The function keeps the client, and the client the function.
+    *calling.lock().expect("it is whole") = None;
+    owner.resume()?;
     assert!(owner.end()?);
     Ok(())
 }
@@ -1414,7 +1420,7 @@ fn a_panic_of_whoever_waits_keeps_nobody_else_waiting() -> TestResult {
         }
     });
     let client = Client::connect(&path, &options)?;
-    owner.signal(libc::SIGSTOP)?;
+    owner.pause()?;
     let submitted = client.submit(&document("a", 1), &Policy::skip())?;
     panics.store(true, Ordering::Relaxed);
     // Once nothing has come for a while, it is asked whether anybody is there, and meanwhile, whether to stop.
@@ -1422,7 +1428,7 @@ fn a_panic_of_whoever_waits_keeps_nobody_else_waiting() -> TestResult {
     let panic = waited.err().ok_or("it waits in vain")?;
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"mine"));
     panics.store(false, Ordering::Relaxed);
-    owner.signal(libc::SIGCONT)?;
+    owner.resume()?;
     let found = within(LIMIT, move || client.get("a"))?;
     assert_eq!(found, Some(document("a", 1)));
     assert!(owner.end()?);

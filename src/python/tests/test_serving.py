@@ -38,6 +38,14 @@ class Owner:
         ready = self.process.stderr.readline()
         assert ready == f"simdb: serves at {path}.sock\n", ready
 
+    def pause(self) -> None:
+        """The signal alone returns before all its threads stand still, and one of them may yet answer."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
+
+    def resume(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
     def end(self) -> int:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(30)
@@ -175,7 +183,7 @@ def test_whoever_asks_for_an_answer_gets_it(owner: Owner, client: simdb.Client) 
     """A second task that waited for the same ticket was never woken."""
 
     async def wait_twice() -> list[bool]:
-        owner.process.send_signal(signal.SIGSTOP)
+        owner.pause()
         ticket = client.submit("a", text_of(1))
 
         async def wait() -> bool:
@@ -183,7 +191,7 @@ def test_whoever_asks_for_an_answer_gets_it(owner: Owner, client: simdb.Client) 
 
         tasks = [asyncio.create_task(wait()) for _ in range(3)]
         await asyncio.sleep(0.3)
-        owner.process.send_signal(signal.SIGCONT)
+        owner.resume()
         return await asyncio.wait_for(asyncio.gather(*tasks), 30)
 
     assert asyncio.run(wait_twice()) == [True] * 3
@@ -298,7 +306,7 @@ os._exit(0)
     waiting = start("-c", script, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert waiting.stdin is not None and waiting.stdout is not None
     assert waiting.stdout.readline() == "ready\n"
-    owner.process.send_signal(signal.SIGSTOP)
+    owner.pause()
     waiting.stdin.write("\n")
     ended = []
     while True:
@@ -318,7 +326,7 @@ os._exit(0)
     assert len(ended) == 12
     waiting.communicate(timeout=30)
     assert waiting.returncode == 0
-    owner.process.send_signal(signal.SIGCONT)
+    owner.resume()
 
 
 def test_ctrl_c_ends_the_wait_for_an_owner_that_is_gone(
@@ -479,7 +487,7 @@ for wait in (lambda: simdb.connect({str(path)!r}, timeout=0.5), lambda: client.i
     waiting = start("-c", script, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert waiting.stdout is not None
     assert waiting.stdout.readline() == "ready\n"
-    owner.process.send_signal(signal.SIGSTOP)
+    owner.pause()
     told, _ = waiting.communicate("\n", timeout=30)
     assert told == "ended\nended\n"
 
