@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use simdb::{Database, Error, Near};
 
 use crate::support::{
-    Folder, TestResult, assert_error, assert_sound, document, external, insert_all, keyed,
+    Folder, TestResult, assert_error, assert_sound, document, external, in_one_of_five_tries,
+    insert_all, keyed,
 };
 
 /// Progress that breaks after some calls.
@@ -142,7 +143,7 @@ fn a_search_for_pairs_ends_when_nobody_wants_it_also_if_it_finds_none() -> TestR
     let database = folder.database("d.simdb")?;
     // All are near to each other.
     let bits = |i: u64| (i % 256) | (i / 256) << 32;
-    insert_all(&database, keyed(0..12_000, bits))?;
+    insert_all(&database, keyed(0..6_000, bits))?;
     let snapshot = database.snapshot()?;
     let near = Near::within(16).scopes(["none"]);
     // Breaks at the first call that comes so late. Returns how long all took.
@@ -157,8 +158,9 @@ fn a_search_for_pairs_ends_when_nobody_wants_it_also_if_it_finds_none() -> TestR
         })?;
         Ok(begun.elapsed())
     };
-    let whole = search(Duration::MAX)?;
-    let ended = search(whole / 10)?;
-    assert!(ended < whole / 2, "{ended:?} of {whole:?}");
-    Ok(())
+    in_one_of_five_tries(|_| {
+        let whole = search(Duration::MAX)?;
+        let ended = search(whole / 10)?;
+        Ok((ended >= whole / 2).then(|| format!("{ended:?} of {whole:?}")))
+    })
 }

@@ -7,8 +7,8 @@ use std::time::Instant;
 use simdb::{Database, Document, Near, OnMatch, Order, Policy, Query, Sketch, SketchSize, Verdict};
 
 use crate::support::{
-    Folder, LIMIT, TestResult, all_documents, assert_sound, document, external, go_on, insert_all,
-    jaccard, keyed, query_of, within,
+    Folder, LIMIT, TestResult, all_documents, assert_sound, document, external, go_on,
+    in_one_of_five_tries, insert_all, jaccard, keyed, query_of, within,
 };
 
 /// A number for each number. They look random.
@@ -248,8 +248,7 @@ fn the_time_for_a_few_of_a_crowd_grows_less_than_the_crowd() -> TestResult {
     };
     let near = Near::within(8).min_similarity(0.7);
     let folder = Folder::new()?;
-    let mut fastest = Vec::new();
-    for (name, crowd) in [("small", 4_000), ("large", 64_000)] {
+    let with_crowd = |name: &str, crowd: u64| -> TestResult<Database> {
         let options = external().max_distance(8).sketch_size(SketchSize::Bytes16);
         let database = Database::create(folder.path(name), &options)?;
         let mut txn = database.begin_write()?;
@@ -258,47 +257,54 @@ fn the_time_for_a_few_of_a_crowd_grows_less_than_the_crowd() -> TestResult {
         }
         txn.commit()?;
         database.settle()?;
-        let mut queries = Vec::new();
-        let mut documents = Vec::new();
-        for number in 0..100 {
-            let document = of_crowd(u64::MAX - number);
-            let fingerprint = document.fingerprint().expect("it has one");
-            queries.push(
-                Query::new(fingerprint)
-                    .with_sketch(sketch)
-                    .near(near.clone()),
-            );
-            documents.push(document);
-        }
-        let nearest: Vec<Query> = queries
-            .iter()
-            .map(|query| query.clone().nearest(5))
-            .collect();
-        let policy = Policy::link().near(near.clone());
-        let mut times = [f64::INFINITY; 3];
+        Ok(database)
+    };
+    let databases = [with_crowd("small", 4_000)?, with_crowd("large", 64_000)?];
+    let mut queries = Vec::new();
+    let mut documents = Vec::new();
+    for number in 0..100 {
+        let document = of_crowd(u64::MAX - number);
+        let fingerprint = document.fingerprint().expect("it has one");
+        queries.push(
+            Query::new(fingerprint)
+                .with_sketch(sketch)
+                .near(near.clone()),
+        );
+        documents.push(document);
+    }
+    let nearest: Vec<Query> = queries
+        .iter()
+        .map(|query| query.clone().nearest(5))
+        .collect();
+    let policy = Policy::link().near(near.clone());
+    in_one_of_five_tries(|_| {
+        let mut fastest = [[f64::INFINITY; 3]; 2];
         for _ in 0..3 {
-            let mut take = |of: usize, begun: Instant| {
-                times[of] = times[of].min(begun.elapsed().as_secs_f64());
-            };
-            let begun = Instant::now();
-            let matches = database.snapshot()?.query_batch(&queries)?;
-            take(0, begun);
-            assert!(matches.iter().all(|matches| matches.total() == 129));
-            let begun = Instant::now();
-            database.snapshot()?.query_batch(&nearest)?;
-            take(1, begun);
-            let begun = Instant::now();
-            database
-                .begin_write()?
-                .insert_batch_if_new(&documents, &policy)?;
-            take(2, begun);
+            for (database, times) in databases.iter().zip(&mut fastest) {
+                let mut take = |of: usize, begun: Instant| {
+                    times[of] = times[of].min(begun.elapsed().as_secs_f64());
+                };
+                let begun = Instant::now();
+                let matches = database.snapshot()?.query_batch(&queries)?;
+                take(0, begun);
+                assert!(matches.iter().all(|matches| matches.total() == 129));
+                let begun = Instant::now();
+                database.snapshot()?.query_batch(&nearest)?;
+                take(1, begun);
+                let begun = Instant::now();
+                database
+                    .begin_write()?
+                    .insert_batch_if_new(&documents, &policy)?;
+                take(2, begun);
+            }
         }
-        fastest.push(times);
-    }
-    for (small, large) in fastest[0].iter().zip(&fastest[1]) {
-        assert!(large / small < 8.0, "{fastest:?}");
-    }
-    Ok(())
+        let [small, large] = fastest;
+        let is_like = small
+            .iter()
+            .zip(large)
+            .all(|(small, large)| large / small < 8.0);
+        Ok((!is_like).then(|| format!("{fastest:?}")))
+    })
 }
 
 #[test]

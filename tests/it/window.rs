@@ -7,11 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use simdb::{Change, Database, Document, Expiry, Fingerprint, Near, Policy, Query};
+use simdb::{Change, Database, Document, Expiry, Fingerprint, Near, Policy, Query, Snapshot};
 
 use crate::support::{
     Folder, TestResult, all_documents, all_keys, assert_sound, document, done, every, external,
-    go_on, insert_all, query_of, run,
+    go_on, in_one_of_five_tries, insert_all, query_of, run,
 };
 
 /// Fingerprints that are far from each other.
@@ -299,31 +299,31 @@ fn a_scope_goes_as_a_whole_or_by_time() -> TestResult {
 /// took 2.8 µs, and of 200,000 each took 16.
 #[test]
 fn an_expiry_by_scope_takes_as_long_for_each_document_of_many() -> TestResult {
-    let took = |documents: u64| -> TestResult<f64> {
-        let folder = Folder::in_memory()?;
+    let folder = Folder::in_memory()?;
+    let of_documents = |documents: u64| -> TestResult<(Snapshot, u64)> {
         let options = external().tiny_blocks();
-        let database = Database::create(folder.path("d.simdb"), &options)?;
+        let database = Database::create(folder.path(&documents.to_string()), &options)?;
         let of_two =
             |i: u64| document(i.to_string(), spread(i)).with_scope(["a", "b"][i as usize % 2]);
         insert_all(&database, (0..documents).map(of_two))?;
-        let snapshot = database.snapshot()?;
-        let expiry = Expiry::new().scopes(["a"]);
-        let mut least = f64::MAX;
-        for _ in 0..3 {
-            let begun = Instant::now();
-            let listed = snapshot.to_expire(&expiry, every)?;
-            least = least.min(begun.elapsed().as_secs_f64());
-            assert_eq!(listed, documents / 2);
-        }
-        Ok(least / documents as f64)
+        Ok((database.snapshot()?, documents))
     };
-    let (few, many) = (took(50_000)?, took(200_000)?);
-    println!("{few} {many}");
-    assert!(
-        many < 3.0 * few,
-        "{few} s a document of few, {many} of many"
-    );
-    Ok(())
+    let few_and_many = [of_documents(50_000)?, of_documents(200_000)?];
+    let expiry = Expiry::new().scopes(["a"]);
+    in_one_of_five_tries(|_| {
+        let mut least = [f64::MAX; 2];
+        for _ in 0..3 {
+            for ((snapshot, documents), least) in few_and_many.iter().zip(&mut least) {
+                let begun = Instant::now();
+                let listed = snapshot.to_expire(&expiry, every)?;
+                *least = least.min(begun.elapsed().as_secs_f64() / *documents as f64);
+                assert_eq!(listed, documents / 2);
+            }
+        }
+        let [few, many] = least;
+        let told = format!("{few} s a document of few, {many} of many");
+        Ok((many >= 3.0 * few).then_some(told))
+    })
 }
 
 /// What others write between the steps is neither lost nor forgotten: new documents of the fingerprints that
