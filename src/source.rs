@@ -102,9 +102,10 @@ impl Source {
         }
     }
 
-    pub(crate) fn validate(&self) -> Result<()> {
+    #[cfg(feature = "ingest")]
+    pub(crate) fn validate_name(name: &[u8]) -> Result<()> {
         let max_bytes = Self::MAX_NAME_BYTES;
-        match self.name.len() {
+        match name.len() {
             1..=Self::MAX_NAME_BYTES => Ok(()),
             bytes => Err(Error::SourceName { bytes, max_bytes }),
         }

@@ -94,8 +94,7 @@ fn decide(store: &Arc<Store>, group: Vec<Work>, decided: &mut Decided) -> Result
     txn
 }
 
-/// Does something in a transaction. An error ends the transaction, unless it concerns this submission alone: a name
-/// that no source can have, or a key that no document can have.
+/// Does something in a transaction, which an error ends. What concerns one submission alone was refused when it came.
 fn act<T>(
     txn: &mut Result<WriteTxn>,
     action: impl FnOnce(&mut WriteTxn) -> Result<T>,
@@ -104,9 +103,8 @@ fn act<T>(
         Ok(open) => action(open),
         Err(error) => Err(error.clone()),
     };
-    match &done {
-        Ok(_) | Err(Error::SourceName { .. } | Error::KeyLength { .. }) => {}
-        Err(error) => *txn = Err(error.clone()),
+    if let Err(error) = &done {
+        *txn = Err(error.clone());
     }
     done
 }

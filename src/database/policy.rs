@@ -173,8 +173,8 @@ impl Policy {
 
     /// The most matches that the verdict lists, the nearest first. Default: 10.
     ///
-    /// Its total does not depend on it, except for a policy with a time, a least similarity or a function that
-    /// verifies ([`Matches::total`](crate::Matches::total)).
+    /// Its total does not depend on it, except for some policies with a time, a least similarity or a function that
+    /// verifies: see [`Matches::total`](crate::Matches::total).
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.filter.limit = limit;

@@ -225,11 +225,9 @@ impl WriteTxn {
     ///
     /// # Errors
     ///
-    /// * [`Error::SourceName`](crate::Error::SourceName) for a name of no bytes or too many. It changes nothing.
-    /// * [`Error::Aborted`](crate::Error::Aborted) if an earlier operation broke the transaction.
+    /// [`Error::Aborted`](crate::Error::Aborted) if an earlier operation broke the transaction.
     #[cfg(any(test, feature = "ingest"))]
     pub(crate) fn set_source(&mut self, source: &Source) -> Result<()> {
-        source.validate()?;
         self.writer
             .put_source(&source.name, Some(source.record.clone()))
     }
@@ -238,14 +236,12 @@ impl WriteTxn {
     ///
     /// # Errors
     ///
-    /// * [`Error::SourceName`](crate::Error::SourceName) for a name of no bytes or too many. It changes nothing.
     /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
     ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
     /// * [`Error::Aborted`](crate::Error::Aborted) if an earlier operation broke the transaction.
     pub fn reach(&mut self, reached: &Reached) -> Result<()> {
         let record = self.writer.source(reached.name())?.unwrap_or_default();
         let source = Source::reached(record, reached);
-        source.validate()?;
         self.writer.put_source(&source.name, Some(source.record))
     }
 

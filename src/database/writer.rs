@@ -200,7 +200,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// Those of [`submit`](Self::submit). The ticket may give [`Error::SourceName`].
+    /// Those of [`submit`](Self::submit).
     pub fn submit_reached(&self, reached: Reached) -> Result<Ticket<()>> {
         let promise = Promise::new();
         let ticket = Ticket::new(&promise, &self.handle.submissions);

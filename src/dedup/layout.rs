@@ -39,7 +39,7 @@ impl Layout {
         let mut directories = dedup.inputs.clone();
         directories.retain(|path| dedup.options.place_of(path).is_dir());
         let is_tree = dedup.output.is_dir()
-            || ends_in_slash(&dedup.output)
+            || is_named_as_directory(&dedup.output)
             || !directories.is_empty()
             || kinds.iter().any(|kind| kind.0.cut() == Cut::File);
         let mut layout = Self {
@@ -209,9 +209,10 @@ fn is_known(extension: &str) -> bool {
     .contains(&extension)
 }
 
-fn ends_in_slash(path: &Path) -> bool {
-    path.as_os_str()
-        .as_encoded_bytes()
-        .last()
+/// Whether a path ends in a slash, or in a slash and a dot.
+pub(super) fn is_named_as_directory(path: &Path) -> bool {
+    let name = path.as_os_str().as_encoded_bytes();
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    name.last()
         .is_some_and(|&last| std::path::is_separator(last.into()))
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::dedup::Dedup;
 use super::events::DedupTotals;
+use super::layout::is_named_as_directory;
 use super::writing::Written;
 use crate::database::{Database, OpenOptions};
 use crate::error::{Error, Result};
@@ -489,7 +490,11 @@ fn ensure_places(dedup: &Dedup) -> Result<()> {
             let reason = "a new name is wanted here, and this is that of a directory that is there: name another";
             return Err(Error::output(result, reason));
         }
-        ensure_absent(result)?;
+        if name != OUTPUT && (is_named_as_directory(result) || result.is_dir()) {
+            let reason = "it is the name of a directory, and this is written into a file: name one";
+            return Err(Error::output(result, reason));
+        }
+        ensure_absent(result, name == OUTPUT)?;
         ensure_no_mount_point(result)?;
         let folder = folder_of(result);
         let folder = folder.canonicalize().map_err(cannot_make(result))?;
@@ -569,11 +574,13 @@ fn place_of(path: &Path) -> Option<PathBuf> {
 }
 
 fn deliver_one(from: &Path, to: &Path) -> Result<()> {
+    // Without the slash at the end that a directory may have.
+    let to = &to.components().collect::<PathBuf>();
     // A copy to another disk may have been whole when the run was stopped.
     if are_same_bytes(from, to) {
         return remove(from).map_err(cannot_write(from));
     }
-    ensure_absent(to)?;
+    ensure_absent(to, from.is_dir())?;
     match put_in_place(from, to) {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
             move_across(from, to).map_err(|error| as_output(to, error))
@@ -582,11 +589,16 @@ fn deliver_one(from: &Path, to: &Path) -> Result<()> {
     }
 }
 
-fn ensure_absent(path: &Path) -> Result<()> {
+/// Refuses a path at which there is something, but for an empty directory if another may take its place.
+fn ensure_absent(path: &Path, may_be_empty_directory: bool) -> Result<()> {
     // With a slash at its end, a link would be followed.
     let path: PathBuf = path.components().collect();
     match fs::symlink_metadata(&path) {
-        Ok(metadata) if metadata.is_dir() && is_empty_directory(&path) => Ok(()),
+        Ok(metadata)
+            if may_be_empty_directory && metadata.is_dir() && is_empty_directory(&path) =>
+        {
+            Ok(())
+        }
         Ok(_) => Err(already_exists(&path)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(source) => Err(cannot_write(&path)(source)),
@@ -618,8 +630,14 @@ fn is_empty_directory(folder: &Path) -> bool {
 
 fn put_in_place(from: &Path, to: &Path) -> io::Result<()> {
     if to.is_dir() {
-        // It is empty. The one that takes its place has the same rights.
-        fs::set_permissions(from, fs::metadata(to)?.permissions())?;
+        // It is empty. The one that takes its place has the same owner, as far as that is allowed, and the same rights.
+        let metadata = fs::metadata(to)?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::{MetadataExt as _, chown};
+            _ = chown(from, Some(metadata.uid()), Some(metadata.gid()));
+        }
+        fs::set_permissions(from, metadata.permissions())?;
         fs::remove_dir(to)?;
     }
     rename(from, to)

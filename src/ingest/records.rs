@@ -113,8 +113,9 @@ impl Records {
     ///
     /// # Errors
     ///
-    /// [`Error::Input`](crate::Error::Input) if a pattern is none, or if standard input is given twice. Inputs that
-    /// cannot be read come in their turn, as [`Rejected`] for [`Reason::Input`](super::Reason::Input).
+    /// * [`Error::Input`](crate::Error::Input) if a pattern is none, or if standard input is given twice. Inputs that
+    ///   cannot be read come in their turn, as [`Rejected`] for [`Reason::Input`](super::Reason::Input).
+    /// * [`Error::SourceName`](crate::Error::SourceName) for a [name](ReadOptions::source_name) of no bytes or too many.
     pub fn open(
         paths: impl IntoIterator<Item = impl Into<PathBuf>>,
         options: ReadOptions,
@@ -134,16 +135,18 @@ impl Records {
         }
         let found = with_files_of_directories(paths, &options)?;
         let mut paths = Vec::with_capacity(found.len());
-        if let Some(name) = &options.source_name
-            && found.len() != 1
-        {
-            return Err(Error::Input {
-                // Safe to show: bytes that are not UTF-8 are escaped.
-                source_name: name.escape_ascii().to_string(),
-                line: None,
-                reason: "a name for the source is for one input; name the others by their paths"
-                    .to_owned(),
-            });
+        if let Some(name) = &options.source_name {
+            Source::validate_name(name)?;
+            if found.len() != 1 {
+                return Err(Error::Input {
+                    // Safe to show: bytes that are not UTF-8 are escaped.
+                    source_name: name.escape_ascii().to_string(),
+                    line: None,
+                    reason:
+                        "a name for the source is for one input; name the others by their paths"
+                            .to_owned(),
+                });
+            }
         }
         let mut begins = Vec::with_capacity(found.len());
         let mut total = Some(0);
@@ -357,7 +360,11 @@ impl Records {
             // By whatever links it is reached.
             Ok(Some(_)) => match fs::canonicalize(self.options.place_of(path)) {
                 Ok(absolute) => {
-                    return Some(absolute.into_os_string().into_encoded_bytes().into());
+                    let name = absolute.into_os_string().into_encoded_bytes();
+                    match Source::validate_name(&name) {
+                        Ok(()) => return Some(name.into()),
+                        Err(error) => error.to_string(),
+                    }
                 }
                 Err(source) => reason_of_input(cannot_read(path, None, &source)),
             },

@@ -1576,6 +1576,36 @@ fn a_result_within_another_is_refused_before_any_work() -> TestResult {
     Ok(())
 }
 
+/// It was known when all was done. Then an empty directory of that name was gone, and the command could not go on.
+#[test]
+fn a_list_in_the_place_of_a_directory_is_refused_before_any_work() -> TestResult {
+    let folder = Folder::new()?;
+    let text = "one two three four five six seven eight nine ten";
+    folder.file("in.jsonl", format!("{{\"text\":\"{text}\"}}\n"))?;
+    fs::create_dir(folder.path("there"))?;
+    for option in ["--removed", "--report"] {
+        for name in ["there", "there/", "there/.", "missing/", "missing/."] {
+            folder
+                .run(&format!("dedup in.jsonl -o out.jsonl {option} {name}"))?
+                .refused("it is the name of a directory");
+            assert_eq!(folder.count()?, 2, "{option} {name}");
+        }
+    }
+    for (number, name) in ["there", "there/", "there/."].into_iter().enumerate() {
+        fs::create_dir_all(folder.path("there"))?;
+        folder
+            .run(&format!(
+                "dedup in.jsonl -o {name} --removed {number}.jsonl"
+            ))?
+            .expect(0);
+        assert!(folder.path("there/in.jsonl").exists(), "{name}");
+        fs::remove_dir_all(folder.path("there"))?;
+    }
+    folder.run("dedup in.jsonl -o new/.")?.expect(0);
+    assert!(folder.path("new/in.jsonl").exists());
+    Ok(())
+}
+
 /// With `shortest-key`, a record without a key survived, as one with the shortest.
 #[test]
 fn an_empty_key_of_a_table_is_none() -> TestResult {

@@ -4,8 +4,12 @@
 use std::fs;
 use std::io::Write as _;
 
+use simdb::Error;
+use simdb::ingest::{ReadOptions, Records};
+
 use crate::support::{
-    Folder, TestResult, assert_has, done, figures, gzip, program, run, run_with_input, spread,
+    Folder, TestResult, assert_error, assert_has, done, figures, gzip, program, run,
+    run_with_input, spread,
 };
 
 const TEXT: &str = "one two three four five six seven eight nine ten eleven twelve";
@@ -637,6 +641,14 @@ fn where_nothing_is_taken_no_database_is_left() -> TestResult {
     run!("ingest", &path, &empty).refused("no database was created");
     assert!(!path.exists());
     run!("ingest", &path, &empty, "--source", "").refused("--source");
+    let long = "n".repeat(4_097);
+    run!("ingest", &path, &empty, "--source", &long).refused("has 4097 bytes");
+    assert!(!path.exists());
+    // Of a record behind a name that no source can have, a writer stored the document, and said nothing of the place.
+    for name in ["", &long] {
+        let options = ReadOptions::new().source_name(name);
+        assert_error!(Records::open([&empty], options) => Error::SourceName { .. });
+    }
     // An empty input does no harm to a database that is there.
     folder.database("d.simdb")?;
     done!("ingest", &path, &empty);
