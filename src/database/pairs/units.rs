@@ -321,6 +321,10 @@ impl<'r> OtherSide<'r> {
 /// [`compact`](crate::Database::compact) do not change it, and in a [backup](crate::Snapshot::backup) it holds too.
 /// Another plan ([`compact_with_plan`](crate::Database::compact_with_plan)) is another search.
 ///
+/// The documents are known again by the file that they were first stored in, how many it has had, and how many there
+/// are. So if a file and its backup were both changed, by equal numbers of documents, a position in one is taken for one
+/// in the other.
+///
 /// # Example
 ///
 /// ```
