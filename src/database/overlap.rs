@@ -346,7 +346,7 @@ impl Search<'_> {
             documents: Largest::new(self.query.limit),
             matches: 0,
         };
-        let mut pass = Pass::first(self.most_bytes);
+        let mut pass = Pass::new(Box::default(), self.most_bytes);
         let mut is_first = true;
         loop {
             self.each_match(&mut progress, |index, number, matching| {
@@ -563,11 +563,7 @@ struct Counted {
 }
 
 impl Pass {
-    fn first(most_bytes: usize) -> Self {
-        Self::beginning(Box::default(), most_bytes)
-    }
-
-    fn beginning(begin: Box<[u8]>, most_bytes: usize) -> Self {
+    fn new(begin: Box<[u8]>, most_bytes: usize) -> Self {
         Self {
             begin,
             end: None,
@@ -642,7 +638,7 @@ impl Pass {
             document.share = document.characters as f64 / all as f64;
             into.add(document);
         }
-        Some(Self::beginning(self.end?, self.most_bytes))
+        Some(Self::new(self.end?, self.most_bytes))
     }
 }
 
@@ -772,7 +768,7 @@ mod tests {
     #[test]
     fn units_of_a_document_count_once_in_whatever_order_they_come() {
         let wanted: Vec<Wanted> = (1..=3).map(wanted_of).collect();
-        let mut pass = Pass::first(200);
+        let mut pass = Pass::new(Box::default(), 200);
         for round in 0..100 {
             for (document, index) in [("a", 2), ("a", 0), ("b", 1), ("a", 2), ("a", 1)] {
                 pass.add(document.as_bytes(), index, 50 - round);
@@ -802,7 +798,7 @@ mod tests {
     #[test]
     fn the_largest_are_kept_in_order() {
         let wanted: Vec<Wanted> = (1..=50).map(wanted_of).collect();
-        let mut pass = Pass::first(MOST_BYTES);
+        let mut pass = Pass::new(Box::default(), MOST_BYTES);
         let mut expected = BTreeSet::new();
         for number in 0..1_000u32 {
             let hash = number.wrapping_mul(0x9e37_79b9) >> 8;
@@ -812,7 +808,7 @@ mod tests {
         }
         for limit in [0, 1, 10, 999, 1_000, 5_000] {
             let mut largest = Largest::new(limit);
-            let mut pass = Pass::first(MOST_BYTES);
+            let mut pass = Pass::new(Box::default(), MOST_BYTES);
             for (left, seen, key) in &expected {
                 pass.add(key, 50 - left, *seen);
             }
