@@ -15,7 +15,6 @@ mod explain;
 #[cfg(all(test, feature = "ingest"))]
 mod format_tests;
 mod found;
-mod group_commit;
 #[cfg(feature = "serve")]
 mod listener;
 mod near;
