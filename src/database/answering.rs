@@ -23,14 +23,14 @@ use super::query::Match;
 use super::query::{Matches, Query};
 #[cfg(feature = "ingest")]
 use super::search::{MOST_HELD, NEAR_TOGETHER};
-use super::search::{Search, SearchTarget, add_all};
+use super::search::{Search, add_all};
 use super::unlike::Unlike;
 use crate::error::Result;
 use crate::plan::{NearFingerprint, ProbeSet};
 use crate::planted::planted;
 #[cfg(feature = "ingest")]
 use crate::store::DocumentNumber;
-use crate::store::{Numbered, Reader};
+use crate::store::Reader;
 
 /// Answers one query.
 pub(super) fn answer(reader: Reader<'_>, query: &Query) -> Result<Matches> {
@@ -39,8 +39,8 @@ pub(super) fn answer(reader: Reader<'_>, query: &Query) -> Result<Matches> {
         return Ok(answers.pop().unwrap_or_default());
     }
     let limit = query.filter.limit;
-    let target = SearchTarget::from_query(query);
-    let search = search_all(reader, target, limit, None)?;
+    let mut search = Search::of_query(reader, query, limit)?;
+    find_all(reader, &mut search)?;
     search.matches(reader, limit)
 }
 
@@ -125,24 +125,17 @@ fn new_searches<'a>(
 ) -> Result<Vec<Search<'a>>> {
     let mut searches = Vec::with_capacity(queries.len());
     for query in queries {
-        let target = SearchTarget::from_query(query);
-        searches.push(Search::new(reader, target, limit(query), None)?);
+        searches.push(Search::of_query(reader, query, limit(query))?);
     }
     Ok(searches)
 }
 
-/// The search among all documents.
-pub(super) fn search_all<'a>(
-    reader: Reader<'_>,
-    target: SearchTarget<'a>,
-    limit: usize,
-    ignored: Option<&Numbered>,
-) -> Result<Search<'a>> {
-    let mut search = Search::new(reader, target, limit, ignored)?;
-    if !search.is_over {
-        find_near(reader, slice::from_mut(&mut search))?;
+/// Gives a search what is near to it among all documents, unless nothing can match.
+pub(super) fn find_all(reader: Reader<'_>, search: &mut Search<'_>) -> Result<()> {
+    match search.is_over {
+        true => Ok(()),
+        false => find_near(reader, slice::from_mut(search)),
     }
-    Ok(search)
 }
 
 /// Gives each search what is near to it.
@@ -184,7 +177,7 @@ pub(super) fn answer_any(reader: Reader<'_>, query: &Query) -> Result<bool> {
         let one = query.clone().limit(query.filter.limit.min(1));
         return Ok(answer(reader, &one)?.total() > 0);
     }
-    let mut search = Search::new(reader, SearchTarget::from_query(query), 1, None)?;
+    let mut search = Search::of_query(reader, query, 1)?;
     if search.is_over {
         return Ok(false);
     }

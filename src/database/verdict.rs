@@ -10,7 +10,7 @@ use super::answering;
 use super::near_search::{MOST_TOGETHER, NearQuery, NearSearch, reads_few_ranges};
 use super::policy::{OnMatch, Policy};
 use super::query::{Matches, Query};
-use super::search::{Search, SearchTarget, add_all};
+use super::search::{Search, add_all};
 use super::unlike::Unlike;
 use super::write::WriteTxn;
 use crate::document::Document;
@@ -476,8 +476,7 @@ impl WriteTxn {
             written.clear();
         }
         let reader = self.writer.reader();
-        let target = SearchTarget::from_document(document, fingerprint, policy);
-        let most = policy.most_listed();
+        let new_search = || Search::of_document(reader, document, fingerprint, policy, own);
         let search = match NearNow::new(&self.writer, document.key(), committed, &written) {
             NearNow::Nothing => return Ok(None),
             NearNow::AsCommitted(near) => match near.matches {
@@ -485,7 +484,7 @@ impl WriteTxn {
                 None => near.search,
             },
             NearNow::Among(near) => {
-                let mut search = Search::new(reader, target, most, own)?;
+                let mut search = new_search()?;
                 if !search.is_over {
                     search.add_near(reader, &near)?;
                 }
@@ -502,7 +501,11 @@ impl WriteTxn {
                 }
                 search
             }
-            NearNow::NotKept => answering::search_all(reader, target, most, own)?,
+            NearNow::NotKept => {
+                let mut search = new_search()?;
+                answering::find_all(reader, &mut search)?;
+                search
+            }
         };
         let matches = search.matches(reader, policy.filter.limit)?;
         Ok(Some((search, matches)))
@@ -719,11 +722,12 @@ fn gather_searches<'a>(
     let new_search = |query: usize| {
         let index = document_of[query];
         let (document, policy) = to_insert[index];
-        let target = SearchTarget::from_document(document, queries[query].fingerprint, policy);
-        Search::new(
+        let fingerprint = queries[query].fingerprint;
+        Search::of_document(
             reader,
-            target,
-            policy.most_listed(),
+            document,
+            fingerprint,
+            policy,
             all[index].own.as_ref(),
         )
     };
