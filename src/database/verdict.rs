@@ -347,55 +347,51 @@ impl WriteTxn {
         let mut verdict = Verdict::inserted();
         let near = committed.near;
         let found = self.near_duplicates(document, policy, near, own.as_ref())?;
-        let outcome = match found {
-            None => Outcome::Store,
+        let is_stored = match found {
+            None => true,
             Some((search, matches)) => {
                 verdict.matches = matches;
                 self.act_on_matches(document, policy, &search, &mut verdict)?
             }
         };
-        match outcome {
-            Outcome::Store => {
-                let repeats = repeats_when_stored(document, policy, own.as_ref(), &verdict.deleted);
-                let seen = match &own {
-                    // It was touched since, if it is later.
-                    Some((_, old)) if policy.touch => old.seen().max(document.seen()),
-                    _ => document.seen(),
-                };
-                let is_other = (repeats, seen) != (document.repeats(), document.seen());
-                let stored =
-                    is_other.then(|| document.clone().with_repeats(repeats).with_seen(seen));
-                self.writer
-                    .put(stored.as_ref().unwrap_or(document), own.as_ref())?;
-                if let Some((_, old)) = own {
-                    verdict.change = Change::Replaced(old);
-                }
+        if is_stored {
+            let repeats = repeats_when_stored(document, policy, own.as_ref(), &verdict.deleted);
+            let seen = match &own {
+                // It was touched since, if it is later.
+                Some((_, old)) if policy.touch => old.seen().max(document.seen()),
+                _ => document.seen(),
+            };
+            let is_other = (repeats, seen) != (document.repeats(), document.seen());
+            let stored = is_other.then(|| document.clone().with_repeats(repeats).with_seen(seen));
+            self.writer
+                .put(stored.as_ref().unwrap_or(document), own.as_ref())?;
+            if let Some((_, old)) = own {
+                verdict.change = Change::Replaced(old);
             }
-            Outcome::Skip => {
-                verdict.change = Change::Skipped;
-                self.renew_ignored(policy, own.as_ref())?;
-            }
+        } else {
+            verdict.change = Change::Skipped;
+            self.renew_ignored(policy, own.as_ref())?;
         }
         verdict.count_in(&mut self.verdicts);
         Ok(verdict)
     }
 
-    /// Does with the near-duplicates what the policy says. Returns what is to be done with the document.
+    /// Does with the near-duplicates what the policy says. Returns whether the document is to be stored.
     fn act_on_matches(
         &mut self,
         document: &Document,
         policy: &Policy,
         search: &Search<'_>,
         verdict: &mut Verdict,
-    ) -> Result<Outcome> {
+    ) -> Result<bool> {
         if !verdict.is_duplicate() {
-            return Ok(Outcome::Store);
+            return Ok(true);
         }
         match policy.on_match {
-            OnMatch::Link => return Ok(Outcome::Store),
+            OnMatch::Link => return Ok(true),
             OnMatch::Skip => {
                 if !are_as_many(&self.writer, policy.keep, search, &verdict.matches)? {
-                    return Ok(Outcome::Store);
+                    return Ok(true);
                 }
             }
             OnMatch::Replace => {
@@ -407,7 +403,7 @@ impl WriteTxn {
                         }
                         verdict.deleted.push(found.1);
                     }
-                    return Ok(Outcome::Store);
+                    return Ok(true);
                 }
             }
         }
@@ -422,7 +418,7 @@ impl WriteTxn {
                 self.touch_found(&nearest, document.seen(), repeats)?;
             }
         }
-        Ok(Outcome::Skip)
+        Ok(false)
     }
 
     /// If the stored document of the same key has an ignored number, stores it again under a new number.
@@ -510,12 +506,6 @@ impl WriteTxn {
         let matches = search.matches(reader, policy.filter.limit)?;
         Ok(Some((search, matches)))
     }
-}
-
-/// What is to be done with a document.
-enum Outcome {
-    Store,
-    Skip,
 }
 
 /// What is near to a document when its turn has come.

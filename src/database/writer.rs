@@ -450,7 +450,7 @@ fn decide(store: &Arc<Store>, group: Vec<Work>, decided: &mut Decided) -> Result
             Work::Delete(key, promise) => {
                 documents.insert(&mut txn, decided);
                 let deleted = act(&mut txn, |open| open.delete(&key));
-                decided.delete(promise, deleted);
+                decided.answer(promise, deleted, Pending::Delete);
             }
             Work::Reach(reached, promise) => {
                 documents.insert(&mut txn, decided);
@@ -514,19 +514,18 @@ enum Pending {
 }
 
 impl Decided {
-    fn insert(&mut self, promise: Promise<Verdict>, verdict: Result<Verdict>) {
+    /// Answers what was decided, or keeps the answer until the commit.
+    fn answer<T>(
+        &mut self,
+        promise: Promise<T>,
+        decided: Result<T>,
+        pending: impl FnOnce(Promise<T>, Result<T>) -> Pending,
+    ) {
         match self.answers {
             Answers::Durable if !planted("an answer comes before the commit") => {
-                self.pending.push(Pending::Insert(promise, verdict));
+                self.pending.push(pending(promise, decided));
             }
-            Answers::Durable | Answers::Decided => promise.give(verdict),
-        }
-    }
-
-    fn delete(&mut self, promise: Promise<Option<Document>>, deleted: Result<Option<Document>>) {
-        match self.answers {
-            Answers::Durable => self.pending.push(Pending::Delete(promise, deleted)),
-            Answers::Decided => promise.give(deleted),
+            Answers::Durable | Answers::Decided => promise.give(decided),
         }
     }
 }
@@ -557,7 +556,7 @@ impl Documents {
         let inserted = match txn {
             Ok(open) => open.insert_each_if_new(&asked, |verdict| {
                 if let Some(promise) = promises.next() {
-                    decided.insert(promise, verdict);
+                    decided.answer(promise, verdict, Pending::Insert);
                 }
                 ControlFlow::Continue(())
             }),
@@ -565,7 +564,7 @@ impl Documents {
         };
         if let Err(error) = inserted {
             for promise in promises {
-                decided.insert(promise, Err(error.clone()));
+                decided.answer(promise, Err(error.clone()), Pending::Insert);
             }
             *txn = Err(error);
         }
