@@ -40,12 +40,12 @@ mod write;
 mod writer;
 
 pub use check::SalvageOptions;
+#[cfg(feature = "parquet")]
+pub(crate) use clusters::GivenPairs;
 pub use clusters::{
     Cluster, ClusterDocument, ClusterEvent, ClusterTotals, Clustering, DeletionEvent, Duplicate,
     Survivor,
 };
-#[cfg(feature = "parquet")]
-pub(crate) use clusters::{GivenClusters, GivenPairs};
 pub use crowding::{FingerprintGroup, FullPrefix, FullestPrefixes, LargestGroups};
 pub use database::Database;
 pub use expiry::Expiry;
