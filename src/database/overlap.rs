@@ -255,7 +255,7 @@ impl Snapshot {
         overlap.count_first_units(&wanted, &found.firsts);
         let firsts = found.firsts.into_iter();
         let firsts: Vec<_> = firsts
-            .map(|first| first.0.map(|(_, first)| Arc::new(first)))
+            .map(|first| first.map(|(_, first)| Arc::new(first)))
             .collect();
         overlap.units.reserve_exact(units.len());
         for unit in units {
@@ -292,7 +292,7 @@ impl Overlap {
             listed.insert(&document.key[..], &mut document.first_units);
         }
         for (wanted, first) in wanted.iter().zip(firsts) {
-            if let Some((_, first)) = &first.0
+            if let Some((_, first)) = first
                 && let Some(first_units) = listed.get_mut(first.document())
             {
                 **first_units += wanted.units;
@@ -302,25 +302,22 @@ impl Overlap {
 }
 
 /// The match of a unit that was seen first, so far, with the number of its document.
-#[derive(Clone, Default)]
-struct First(Option<(DocumentNumber, FirstMatch)>);
+type First = Option<(DocumentNumber, FirstMatch)>;
 
-impl First {
-    fn offer(&mut self, number: DocumentNumber, found: &Match) {
-        let document = &found.document;
-        if let Some((earlier, first)) = &self.0
-            && (first.seen, *earlier) <= (document.seen(), number)
-        {
-            return;
-        }
-        let first = FirstMatch {
-            key: document.key().to_vec(),
-            seen: document.seen(),
-            distance: found.distance,
-            similarity: found.similarity,
-        };
-        self.0 = Some((number, first));
+fn offer(first: &mut First, number: DocumentNumber, found: &Match) {
+    let document = &found.document;
+    if let Some((earlier, first)) = first
+        && (first.seen, *earlier) <= (document.seen(), number)
+    {
+        return;
     }
+    let found = FirstMatch {
+        key: document.key().to_vec(),
+        seen: document.seen(),
+        distance: found.distance,
+        similarity: found.similarity,
+    };
+    *first = Some((number, found));
 }
 
 /// The search for all stored units that are near to those of a text.
@@ -342,7 +339,7 @@ struct Found {
 impl Search<'_> {
     fn run(&self, mut progress: impl FnMut(u64, u64) -> ControlFlow<()>) -> Result<Found> {
         let mut found = Found {
-            firsts: vec![First::default(); self.wanted.len()],
+            firsts: vec![None; self.wanted.len()],
             documents: Largest::new(self.query.limit),
             matches: 0,
         };
@@ -360,7 +357,7 @@ impl Search<'_> {
                 pass.add(key, index as u32, document.seen());
                 if is_first {
                     found.matches += 1;
-                    found.firsts[index].offer(number, matching);
+                    offer(&mut found.firsts[index], number, matching);
                 }
             })?;
             is_first = false;

@@ -232,7 +232,7 @@ impl FromStr for MethodName {
 }
 
 /// Tells something of two documents, by their indexes.
-pub(super) type OfPair = Arc<dyn Fn(usize, usize) -> Option<f64> + Send + Sync>;
+type OfPair = Arc<dyn Fn(usize, usize) -> Option<f64> + Send + Sync>;
 
 /// The documents of a corpus as a method has described them. It scores pairs by their descriptions.
 pub(super) struct Described {
