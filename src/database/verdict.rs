@@ -11,7 +11,7 @@ use super::near_search::{MOST_TOGETHER, NearQuery, NearSearch, reads_few_ranges}
 use super::policy::{OnMatch, Policy};
 use super::query::{Matches, Query};
 use super::search::{Search, add_all};
-use super::unlike::Unlike;
+use super::unlike::leave_out_unlike;
 use super::write::WriteTxn;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -19,7 +19,7 @@ use crate::metrics::Verdicts;
 use crate::parallel;
 use crate::plan::NearFingerprint;
 use crate::planted::planted;
-use crate::store::{Numbered, Reader, Transaction};
+use crate::store::{KnownSketches, Numbered, Reader, Transaction};
 
 /// The fewest documents that are searched for together, by one thread. With fewer, threads wait for each other more
 /// often.
@@ -721,7 +721,7 @@ fn gather_searches<'a>(
             all[index].own.as_ref(),
         )
     };
-    let mut unlike = Unlike::default();
+    let mut sketches = KnownSketches::default();
     let mut parts = NearSearch::new(reader, &queries).leaving_crowds();
     while let Some(part) = parts.next_part()? {
         search_of.resize(queries.len(), None);
@@ -737,9 +737,7 @@ fn gather_searches<'a>(
             };
             near_of_searches.push((search, near));
         }
-        unlike.leave_out(reader, &mut near_of_searches, |index| {
-            searches[index].sketch_filter()
-        })?;
+        leave_out_unlike(reader, &searches, &mut near_of_searches, &mut sketches)?;
         add_all(reader, &mut searches, &near_of_searches)?;
         for (search, near) in near_of_searches {
             if searches[search].may_need(near) {
@@ -757,7 +755,7 @@ fn gather_searches<'a>(
         reader,
         &mut searches,
         crowded,
-        &mut unlike,
+        &mut sketches,
         &mut |search, near| notes[search].keep(near, most_kept),
     )?;
     Ok((searches, notes))
