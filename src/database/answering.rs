@@ -23,14 +23,14 @@ use super::query::Match;
 use super::query::{Matches, Query};
 #[cfg(feature = "ingest")]
 use super::search::{MOST_HELD, NEAR_TOGETHER};
-use super::search::{Search, SearchTarget, add_all};
-use super::unlike::Unlike;
+use super::search::{Search, add_all};
+use super::unlike::leave_out_unlike;
 use crate::error::Result;
 use crate::plan::{NearFingerprint, ProbeSet};
 use crate::planted::planted;
 #[cfg(feature = "ingest")]
 use crate::store::DocumentNumber;
-use crate::store::{Numbered, Reader};
+use crate::store::{KnownSketches, Reader};
 
 /// Answers one query.
 pub(super) fn answer(reader: Reader<'_>, query: &Query) -> Result<Matches> {
@@ -39,8 +39,8 @@ pub(super) fn answer(reader: Reader<'_>, query: &Query) -> Result<Matches> {
         return Ok(answers.pop().unwrap_or_default());
     }
     let limit = query.filter.limit;
-    let target = SearchTarget::from_query(query);
-    let search = search_all(reader, target, limit, None)?;
+    let mut search = Search::of_query(reader, query, limit)?;
+    find_all(reader, &mut search)?;
     search.matches(reader, limit)
 }
 
@@ -76,8 +76,8 @@ fn answer_within(reader: Reader<'_>, queries: &[&Query]) -> Result<Vec<Matches>>
 fn answer_nearest(reader: Reader<'_>, queries: &[&Query]) -> Result<Vec<Matches>> {
     let each = queries.iter().copied();
     let mut searches = new_searches(reader, each, |query| query.filter.limit)?;
-    let mut unlike = Unlike::default();
-    Growing::new(reader, &mut searches, &mut unlike).run(&mut |_, _| {})?;
+    let mut sketches = KnownSketches::default();
+    Growing::new(reader, &mut searches, &mut sketches).run(&mut |_, _| {})?;
     let mut answers = Vec::with_capacity(queries.len());
     for search in searches {
         answers.push(search.nearest_matches(reader)?);
@@ -102,10 +102,10 @@ pub(super) fn each_match(
     debug_assert!(queries.len() <= MOST_FOR_EACH);
     let mut searches = new_searches(reader, queries.iter(), |_| usize::MAX)?;
     let near_queries = near_queries(&searches);
-    let mut unlike = Unlike::default();
+    let mut sketches = KnownSketches::default();
     let mut parts = NearSearch::new(reader, &near_queries);
     while let Some(mut near) = parts.next_part()? {
-        unlike.leave_out(reader, &mut near, |index| searches[index].sketch_filter())?;
+        leave_out_unlike(reader, &searches, &mut near, &mut sketches)?;
         for near in near.chunks(NEAR_TOGETHER) {
             add_all(reader, &mut searches, near)?;
             for near in near.chunk_by(|a, b| a.0 == b.0) {
@@ -125,37 +125,30 @@ fn new_searches<'a>(
 ) -> Result<Vec<Search<'a>>> {
     let mut searches = Vec::with_capacity(queries.len());
     for query in queries {
-        let target = SearchTarget::from_query(query);
-        searches.push(Search::new(reader, target, limit(query), None)?);
+        searches.push(Search::of_query(reader, query, limit(query))?);
     }
     Ok(searches)
 }
 
-/// The search among all documents.
-pub(super) fn search_all<'a>(
-    reader: Reader<'_>,
-    target: SearchTarget<'a>,
-    limit: usize,
-    ignored: Option<&Numbered>,
-) -> Result<Search<'a>> {
-    let mut search = Search::new(reader, target, limit, ignored)?;
-    if !search.is_over {
-        find_near(reader, slice::from_mut(&mut search))?;
+/// Gives a search what is near to it among all documents, unless nothing can match.
+pub(super) fn find_all(reader: Reader<'_>, search: &mut Search<'_>) -> Result<()> {
+    match search.is_over {
+        true => Ok(()),
+        false => find_near(reader, slice::from_mut(search)),
     }
-    Ok(search)
 }
 
 /// Gives each search what is near to it.
 fn find_near(reader: Reader<'_>, searches: &mut [Search<'_>]) -> Result<()> {
     let near_queries = near_queries(searches);
-    let mut unlike = Unlike::default();
+    let mut sketches = KnownSketches::default();
     let mut parts = NearSearch::new(reader, &near_queries).leaving_crowds();
     while let Some(mut near) = parts.next_part()? {
-        unlike.leave_out(reader, &mut near, |index| searches[index].sketch_filter())?;
+        leave_out_unlike(reader, searches, &mut near, &mut sketches)?;
         add_all(reader, searches, &near)?;
     }
     let crowded = parts.crowded();
-    find_in_crowds(reader, searches, crowded, &mut unlike, &mut |_, _| {})
+    find_in_crowds(reader, searches, crowded, &mut sketches, &mut |_, _| {})
 }
 
 /// Gives the searches of these indexes, to which very many fingerprints are near, all that matters to them. Calls
@@ -164,13 +157,13 @@ pub(super) fn find_in_crowds(
     reader: Reader<'_>,
     searches: &mut [Search<'_>],
     crowded: Vec<usize>,
-    unlike: &mut Unlike,
+    sketches: &mut KnownSketches,
     note: &mut impl FnMut(usize, NearFingerprint),
 ) -> Result<()> {
     if crowded.is_empty() {
         return Ok(());
     }
-    Growing::in_crowds(reader, searches, crowded, unlike).run(note)
+    Growing::in_crowds(reader, searches, crowded, sketches).run(note)
 }
 
 fn near_queries(searches: &[Search<'_>]) -> SmallVec<[NearQuery; 1]> {
@@ -184,7 +177,7 @@ pub(super) fn answer_any(reader: Reader<'_>, query: &Query) -> Result<bool> {
         let one = query.clone().limit(query.filter.limit.min(1));
         return Ok(answer(reader, &one)?.total() > 0);
     }
-    let mut search = Search::new(reader, SearchTarget::from_query(query), 1, None)?;
+    let mut search = Search::of_query(reader, query, 1)?;
     if search.is_over {
         return Ok(false);
     }
@@ -217,7 +210,8 @@ struct Growing<'s, 'a> {
     open: Vec<usize>,
     /// Whether very many fingerprints are near.
     is_crowded: bool,
-    unlike: &'s mut Unlike,
+    /// Those that are known of near fingerprints.
+    sketches: &'s mut KnownSketches,
     /// Everything within this distance was found. `None` at the beginning.
     reached: Option<u32>,
     /// The expected cost of all searches so far, for each query.
@@ -228,14 +222,18 @@ struct Growing<'s, 'a> {
 
 impl<'s, 'a> Growing<'s, 'a> {
     /// Searches for the nearest documents.
-    fn new(reader: Reader<'s>, searches: &'s mut [Search<'a>], unlike: &'s mut Unlike) -> Self {
+    fn new(
+        reader: Reader<'s>,
+        searches: &'s mut [Search<'a>],
+        sketches: &'s mut KnownSketches,
+    ) -> Self {
         let open = 0..searches.len();
         Self {
             open: open
                 .filter(|&index| searches[index].may_list_any())
                 .collect(),
             is_crowded: false,
-            unlike,
+            sketches,
             reader,
             searches,
             reached: None,
@@ -249,9 +247,9 @@ impl<'s, 'a> Growing<'s, 'a> {
         reader: Reader<'s>,
         searches: &'s mut [Search<'a>],
         crowded: Vec<usize>,
-        unlike: &'s mut Unlike,
+        sketches: &'s mut KnownSketches,
     ) -> Self {
-        let mut growing = Self::new(reader, searches, unlike);
+        let mut growing = Self::new(reader, searches, sketches);
         growing.open = crowded;
         growing.is_crowded = true;
         growing
@@ -345,8 +343,7 @@ impl<'s, 'a> Growing<'s, 'a> {
             for (index, _) in &mut near {
                 *index = self.open[*index];
             }
-            let filter_of = |index: usize| self.searches[index].sketch_filter();
-            self.unlike.leave_out(self.reader, &mut near, filter_of)?;
+            leave_out_unlike(self.reader, self.searches, &mut near, self.sketches)?;
             self.add(&near, note)?;
         }
         let mut crowded = parts.crowded();
@@ -364,7 +361,8 @@ impl<'s, 'a> Growing<'s, 'a> {
             goes_on && !ends_early && crowded.binary_search(&index).is_err()
         });
         if !crowded.is_empty() {
-            let mut growing = Growing::in_crowds(self.reader, self.searches, crowded, self.unlike);
+            let mut growing =
+                Growing::in_crowds(self.reader, self.searches, crowded, self.sketches);
             growing.reached = self.reached;
             growing.run(note)?;
         }

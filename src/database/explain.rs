@@ -8,7 +8,7 @@ use super::near_search::{NearQuery, NearSearch, priced_probe_set};
 use super::query::{Matches, Query};
 use super::snapshot::Snapshot;
 use crate::error::Result;
-use crate::plan::{CostModel, ProbeSet, ProbedPrefix};
+use crate::plan::{Candidates, CostModel, ProbeSet, ProbedPrefix};
 use crate::store::{AddRanges, Reader, Searched};
 
 /// How a query is answered, from [`Snapshot::explain`](crate::Snapshot::explain).
@@ -221,7 +221,10 @@ fn count_candidates(
                 );
             }
         };
-        explanation.blocks = reader.candidates(add_all, |range, candidates| {
+        let mut compared = 0;
+        let each = |range: &Searched<u64, usize>, rows: &[u64], _: &[u64]| {
+            compared += rows.len() as u64;
+            let candidates = Candidates::new(rows);
             let probes = &mut explanation.probes[range.of];
             let table = &tables[probes.table];
             let query_here = table.apply(query.fingerprint);
@@ -231,7 +234,9 @@ fn count_candidates(
                 let row = table.apply(near.fingerprint).bits();
                 probes.near += u64::from(range.contains(&row));
             });
-        })?;
+        };
+        explanation.blocks = reader.read_probes(add_all, each)?;
+        reader.count_candidates(compared);
         for table in &explanation.probes {
             explanation.candidates += table.candidates;
         }

@@ -15,7 +15,6 @@ mod explain;
 #[cfg(all(test, feature = "ingest"))]
 mod format_tests;
 mod found;
-mod group_commit;
 #[cfg(feature = "serve")]
 mod listener;
 mod near;
@@ -41,12 +40,12 @@ mod write;
 mod writer;
 
 pub use check::SalvageOptions;
+#[cfg(feature = "parquet")]
+pub(crate) use clusters::GivenPairs;
 pub use clusters::{
     Cluster, ClusterDocument, ClusterEvent, ClusterTotals, Clustering, DeletionEvent, Duplicate,
     Survivor,
 };
-#[cfg(feature = "parquet")]
-pub(crate) use clusters::{GivenClusters, GivenPairs};
 pub use crowding::{FingerprintGroup, FullPrefix, FullestPrefixes, LargestGroups};
 pub use database::Database;
 pub use expiry::Expiry;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::mem;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 
 use arrayvec::ArrayVec;
 use smallvec::SmallVec;
@@ -14,7 +14,7 @@ use crate::plan::{
     Candidates, NearFingerprint, Permuted, PricedProbeSet, ProbeSet, ProbedPrefix, Table,
 };
 use crate::planted::planted;
-use crate::store::{AddRanges, CandidateSearch, Reader, Scan, Searched, Transaction};
+use crate::store::{AddRanges, CutRows, Reader, Receiver, Scan, Searched, Transaction};
 
 /// A query for the stored fingerprints within a distance of a fingerprint.
 #[derive(Clone, Copy, Debug)]
@@ -378,6 +378,8 @@ impl<'a> Probes<'a> {
     fn near(&self, most: usize) -> Result<Option<NearEach>> {
         let mut comparing = Comparing {
             probes: self,
+            are_all_live: self.reader.all_rows_have_documents(),
+            candidates: 0,
             near: Vec::new(),
             found: HashMap::new(),
             noted: 0,
@@ -386,10 +388,14 @@ impl<'a> Probes<'a> {
             too_many: false,
         };
         self.reader
-            .search_candidates(|add| self.each_range(add), &mut comparing)?;
+            .read_probes(|add| self.each_range(add), &mut comparing)?;
         let Comparing {
-            mut near, too_many, ..
+            candidates,
+            mut near,
+            too_many,
+            ..
         } = comparing;
+        self.reader.count_candidates(candidates);
         sort_and_dedup(&mut near);
         Ok((near.len() <= most && !too_many).then_some(near))
     }
@@ -452,6 +458,10 @@ impl<'a> Probes<'a> {
 /// Queries that are compared with the candidates of their probes.
 struct Comparing<'p> {
     probes: &'p Probes<'p>,
+    /// Whether each row of a table has a document, and so stands in all tables.
+    are_all_live: bool,
+    /// The number of candidates that came.
+    candidates: u64,
     near: NearEach,
     /// What was found for each query, once somebody has asked for it: the first `noted` of what is near.
     found: HashMap<usize, SmallVec<[Fingerprint; 2]>>,
@@ -463,11 +473,16 @@ struct Comparing<'p> {
     too_many: bool,
 }
 
-impl CandidateSearch<Sharing> for Comparing<'_> {
-    fn compare(&mut self, Sharing { prefix, start, end }: Sharing, candidates: Candidates<'_>) {
+impl Receiver<u64, Sharing> for &mut Comparing<'_> {
+    const SIEVES: bool = true;
+
+    fn receive(&mut self, range: &Searched<u64, Sharing>, puts: &[u64], _: &[u64]) {
+        self.candidates += puts.len() as u64;
         if self.too_many {
             return;
         }
+        let candidates = Candidates::new(puts);
+        let Sharing { prefix, start, end } = range.of;
         let probes = self.probes;
         let of = &probes.prefixes[prefix as usize];
         let table = probes.table_of(of);
@@ -503,16 +518,19 @@ impl CandidateSearch<Sharing> for Comparing<'_> {
     }
 
     fn sieve(
-        &self,
-        of: Sharing,
-        candidates: Candidates<'_>,
-        unknown_bits: u32,
+        &mut self,
+        range: &Searched<u64, Sharing>,
+        CutRows {
+            rows, unknown_bits, ..
+        }: CutRows<'_>,
         mut through: impl FnMut(u64),
     ) {
+        self.candidates += rows.len() as u64;
         if self.too_many {
             return;
         }
-        let Sharing { prefix, start, end } = of;
+        let candidates = Candidates::new(rows);
+        let Sharing { prefix, start, end } = range.of;
         let of = &self.probes.prefixes[prefix as usize];
         for probe in &self.probes.probes[start as usize..end as usize] {
             let query = self.probes.permuted[of.permuted + probe.query()];
@@ -520,11 +538,12 @@ impl CandidateSearch<Sharing> for Comparing<'_> {
         }
     }
 
-    fn found_before(&mut self, of: Sharing, range: &RangeInclusive<u64>) -> Option<u64> {
+    /// A near fingerprint in the range that was found before.
+    fn known(&mut self, range: &Searched<u64, Sharing>) -> Option<u64> {
         /// More queries are not looked at, and no query that has found more. To read the blocks of so many takes less
         /// time for each.
         const FEW: usize = 16;
-        if self.too_many {
+        if self.too_many || !self.are_all_live {
             return None;
         }
         for (query, found) in &self.near[self.noted..] {
@@ -533,7 +552,8 @@ impl CandidateSearch<Sharing> for Comparing<'_> {
         }
         self.noted = self.near.len();
         let probes = self.probes;
-        let Sharing { prefix, start, end } = of;
+        let Sharing { prefix, start, end } = range.of;
+        let within = range.first..=range.last;
         let of = &probes.prefixes[prefix as usize];
         let table = probes.table_of(of);
         let few = &probes.probes[start as usize..end as usize];
@@ -543,7 +563,7 @@ impl CandidateSearch<Sharing> for Comparing<'_> {
             let few = found.filter(|found| found.len() <= FEW);
             for &found in few.into_iter().flatten() {
                 let row = table.apply(found).bits();
-                if range.contains(&row) {
+                if within.contains(&row) {
                     return Some(row);
                 }
             }

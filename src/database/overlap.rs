@@ -255,7 +255,7 @@ impl Snapshot {
         overlap.count_first_units(&wanted, &found.firsts);
         let firsts = found.firsts.into_iter();
         let firsts: Vec<_> = firsts
-            .map(|first| first.0.map(|(_, first)| Arc::new(first)))
+            .map(|first| first.map(|(_, first)| Arc::new(first)))
             .collect();
         overlap.units.reserve_exact(units.len());
         for unit in units {
@@ -292,7 +292,7 @@ impl Overlap {
             listed.insert(&document.key[..], &mut document.first_units);
         }
         for (wanted, first) in wanted.iter().zip(firsts) {
-            if let Some((_, first)) = &first.0
+            if let Some((_, first)) = first
                 && let Some(first_units) = listed.get_mut(first.document())
             {
                 **first_units += wanted.units;
@@ -302,25 +302,22 @@ impl Overlap {
 }
 
 /// The match of a unit that was seen first, so far, with the number of its document.
-#[derive(Clone, Default)]
-struct First(Option<(DocumentNumber, FirstMatch)>);
+type First = Option<(DocumentNumber, FirstMatch)>;
 
-impl First {
-    fn offer(&mut self, number: DocumentNumber, found: &Match) {
-        let document = &found.document;
-        if let Some((earlier, first)) = &self.0
-            && (first.seen, *earlier) <= (document.seen(), number)
-        {
-            return;
-        }
-        let first = FirstMatch {
-            key: document.key().to_vec(),
-            seen: document.seen(),
-            distance: found.distance,
-            similarity: found.similarity,
-        };
-        self.0 = Some((number, first));
+fn offer(first: &mut First, number: DocumentNumber, found: &Match) {
+    let document = &found.document;
+    if let Some((earlier, first)) = first
+        && (first.seen, *earlier) <= (document.seen(), number)
+    {
+        return;
     }
+    let found = FirstMatch {
+        key: document.key().to_vec(),
+        seen: document.seen(),
+        distance: found.distance,
+        similarity: found.similarity,
+    };
+    *first = Some((number, found));
 }
 
 /// The search for all stored units that are near to those of a text.
@@ -342,11 +339,11 @@ struct Found {
 impl Search<'_> {
     fn run(&self, mut progress: impl FnMut(u64, u64) -> ControlFlow<()>) -> Result<Found> {
         let mut found = Found {
-            firsts: vec![First::default(); self.wanted.len()],
+            firsts: vec![None; self.wanted.len()],
             documents: Largest::new(self.query.limit),
             matches: 0,
         };
-        let mut pass = Pass::first(self.most_bytes);
+        let mut pass = Pass::new(Box::default(), self.most_bytes);
         let mut is_first = true;
         loop {
             self.each_match(&mut progress, |index, number, matching| {
@@ -360,7 +357,7 @@ impl Search<'_> {
                 pass.add(key, index as u32, document.seen());
                 if is_first {
                     found.matches += 1;
-                    found.firsts[index].offer(number, matching);
+                    offer(&mut found.firsts[index], number, matching);
                 }
             })?;
             is_first = false;
@@ -563,11 +560,7 @@ struct Counted {
 }
 
 impl Pass {
-    fn first(most_bytes: usize) -> Self {
-        Self::beginning(Box::default(), most_bytes)
-    }
-
-    fn beginning(begin: Box<[u8]>, most_bytes: usize) -> Self {
+    fn new(begin: Box<[u8]>, most_bytes: usize) -> Self {
         Self {
             begin,
             end: None,
@@ -642,7 +635,7 @@ impl Pass {
             document.share = document.characters as f64 / all as f64;
             into.add(document);
         }
-        Some(Self::beginning(self.end?, self.most_bytes))
+        Some(Self::new(self.end?, self.most_bytes))
     }
 }
 
@@ -772,7 +765,7 @@ mod tests {
     #[test]
     fn units_of_a_document_count_once_in_whatever_order_they_come() {
         let wanted: Vec<Wanted> = (1..=3).map(wanted_of).collect();
-        let mut pass = Pass::first(200);
+        let mut pass = Pass::new(Box::default(), 200);
         for round in 0..100 {
             for (document, index) in [("a", 2), ("a", 0), ("b", 1), ("a", 2), ("a", 1)] {
                 pass.add(document.as_bytes(), index, 50 - round);
@@ -802,7 +795,7 @@ mod tests {
     #[test]
     fn the_largest_are_kept_in_order() {
         let wanted: Vec<Wanted> = (1..=50).map(wanted_of).collect();
-        let mut pass = Pass::first(MOST_BYTES);
+        let mut pass = Pass::new(Box::default(), MOST_BYTES);
         let mut expected = BTreeSet::new();
         for number in 0..1_000u32 {
             let hash = number.wrapping_mul(0x9e37_79b9) >> 8;
@@ -812,7 +805,7 @@ mod tests {
         }
         for limit in [0, 1, 10, 999, 1_000, 5_000] {
             let mut largest = Largest::new(limit);
-            let mut pass = Pass::first(MOST_BYTES);
+            let mut pass = Pass::new(Box::default(), MOST_BYTES);
             for (left, seen, key) in &expected {
                 pass.add(key, 50 - left, *seen);
             }

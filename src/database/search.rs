@@ -37,56 +37,17 @@ pub(super) const NEAR_TOGETHER: usize = 1024;
 /// The number of near fingerprints that searches made together hold before they read documents.
 pub(super) const MOST_HELD: usize = 1 << 20;
 
-/// What documents are compared with, the same for queries and for new documents.
-#[derive(Clone, Copy)]
-pub(super) struct SearchTarget<'a> {
-    fingerprint: Fingerprint,
-    sketch: Option<&'a Sketch>,
-    /// The new document. `None` for a query.
-    document: Option<&'a Document>,
-    filter: &'a Filter,
-    /// Whether the record of the document was counted when its source was read before.
-    was_counted: bool,
-}
-
-impl<'a> SearchTarget<'a> {
-    pub(super) fn from_query(query: &'a Query) -> Self {
-        Self {
-            fingerprint: query.fingerprint(),
-            sketch: query.sketch(),
-            document: None,
-            filter: &query.filter,
-            was_counted: false,
-        }
-    }
-
-    /// The near-duplicates of a document of this fingerprint.
-    pub(super) fn from_document(
-        document: &'a Document,
-        fingerprint: Fingerprint,
-        policy: &'a Policy,
-    ) -> Self {
-        Self {
-            fingerprint,
-            sketch: document.sketch(),
-            document: Some(document),
-            filter: &policy.filter,
-            was_counted: policy.counted_before,
-        }
-    }
-
-    /// The documents that do not match, while the source of the document is read again: those that its record did not
-    /// meet the first time. `own` is the document that is stored under the same key.
-    ///
-    /// A record that was counted, and that has stored nothing, was counted in a document that it met. To count is to
-    /// store under a new number. So that document may have a number of this source, whatever source it came from.
-    fn ignored_numbers(&self, own: Option<&Numbered>) -> &'a Numbers {
-        static NONE: Numbers = Numbers::none();
-        let ignored = &self.filter.ignored.numbers;
-        match self.was_counted && !own.is_some_and(|(number, _)| number.is_since(ignored)) {
-            true => &NONE,
-            false => ignored,
-        }
+/// The documents that do not match a new document, while its source is read again: those that its record did not meet
+/// the first time. `own` is the document that is stored under the same key.
+///
+/// A record that was counted, and that has stored nothing, was counted in a document that it met. To count is to store
+/// under a new number. So that document may have a number of this source, whatever source it came from.
+fn ignored_numbers<'a>(policy: &'a Policy, own: Option<&Numbered>) -> &'a Numbers {
+    static NONE: Numbers = Numbers::none();
+    let ignored = &policy.filter.ignored.numbers;
+    match policy.counted_before && !own.is_some_and(|(number, _)| number.is_since(ignored)) {
+        true => &NONE,
+        false => ignored,
     }
 }
 
@@ -216,18 +177,46 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// A search that has not begun. It lists up to `limit` documents, whatever the filter says. The document
-    /// `ignored` does not count.
-    pub(super) fn new(
+    /// A search for what matches a query. It has not begun. It lists up to `limit` documents, whatever the query says.
+    pub(super) fn of_query(reader: Reader<'_>, query: &'a Query, limit: usize) -> Result<Self> {
+        let fingerprint = query.fingerprint();
+        Self::new(reader, fingerprint, query.sketch(), &query.filter, limit)
+    }
+
+    /// A search for the near-duplicates of a new document of this fingerprint. It has not begun. `own`, which is stored
+    /// under the same key, does not count.
+    pub(super) fn of_document(
         reader: Reader<'_>,
-        target: SearchTarget<'a>,
-        limit: usize,
-        ignored: Option<&Numbered>,
+        document: &'a Document,
+        fingerprint: Fingerprint,
+        policy: &'a Policy,
+        own: Option<&Numbered>,
     ) -> Result<Self> {
-        let filter = target.filter;
+        let sketch = document.sketch();
+        let limit = policy.most_listed();
+        let mut search = Self::new(reader, fingerprint, sketch, &policy.filter, limit)?;
+        search.document = Some(document);
+        search.ignored_numbers = ignored_numbers(policy, own);
+        if let Some((number, own)) = own
+            && !number.is_among(search.ignored_numbers)
+            && let Some(fingerprint) = own.fingerprint()
+        {
+            let scope = reader.scope_number_of(own.scope())?;
+            search.ignored = Some((*number, fingerprint, scope));
+        }
+        Ok(search)
+    }
+
+    fn new(
+        reader: Reader<'_>,
+        fingerprint: Fingerprint,
+        sketch: Option<&Sketch>,
+        filter: &'a Filter,
+        limit: usize,
+    ) -> Result<Self> {
         let settings = reader.settings();
         let bounds = filter.checked(settings)?;
-        let sketch_filter = filter.sketch_filter(&bounds, settings, target.sketch)?;
+        let sketch_filter = filter.sketch_filter(&bounds, settings, sketch)?;
         let by_similarity = filter.order == Order::Similarity && sketch_filter.is_some();
         let excludes = sketch_filter.as_ref().is_some_and(SketchFilter::excludes);
         let counting = if by_similarity && limit > 0 && !filter.is_nearest {
@@ -248,15 +237,15 @@ impl<'a> Search<'a> {
             Some(since) => reader.first_since(since)?,
             None => Some(DocumentNumber::MIN),
         };
-        let mut search = Self {
+        Ok(Self {
             near_query: NearQuery {
-                fingerprint: target.fingerprint,
+                fingerprint,
                 max_distance: bounds.max_distance,
             },
             counting,
             sketch_filter,
             verify: filter.verify.as_ref(),
-            document: target.document,
+            document: None,
             order: filter.order,
             limit,
             is_nearest: filter.is_nearest,
@@ -265,24 +254,13 @@ impl<'a> Search<'a> {
             is_over: from.is_none(),
             scopes,
             ignored: None,
-            ignored_numbers: target.ignored_numbers(ignored),
+            ignored_numbers: &filter.ignored.numbers,
             near: BTreeMap::new(),
             kept: 0,
             total: 0,
             kept_unread: 0,
             enough: None,
-        };
-        if let Some((number, document)) = ignored
-            && !number.is_among(search.ignored_numbers)
-            && let Some(fingerprint) = document.fingerprint()
-        {
-            search.ignored = Some((
-                *number,
-                fingerprint,
-                reader.scope_number_of(document.scope())?,
-            ));
-        }
-        Ok(search)
+        })
     }
 
     /// Whether the documents of a near fingerprint may matter, beside those that were added.

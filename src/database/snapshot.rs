@@ -498,29 +498,24 @@ impl Iterator for Documents {
         if self.failed {
             return None;
         }
-        let stored = match self.snapshot.stored() {
-            Ok(stored) => stored,
-            Err(error) => return Some(Err(self.failed_with(error))),
-        };
-        while self.block.as_slice().is_empty() {
-            match stored.documents(self.next) {
-                Ok(Some((block, next))) => {
-                    self.block = block.into_iter();
-                    self.next = next;
-                }
-                Ok(None) => return None,
-                Err(error) => return Some(Err(self.failed_with(error))),
-            }
-        }
-        let (_, document) = self.block.next()?;
-        Some(document.map_err(|error| self.failed_with(error)))
+        let next = self.next_document().transpose()?;
+        self.failed = next.is_err();
+        Some(next)
     }
 }
 
 impl Documents {
-    fn failed_with(&mut self, error: Error) -> Error {
-        self.failed = true;
-        self.block = Vec::new().into_iter();
-        error
+    fn next_document(&mut self) -> Result<Option<Document>> {
+        let stored = self.snapshot.stored()?;
+        loop {
+            if let Some((_, document)) = self.block.next() {
+                return document.map(Some);
+            }
+            let Some((block, next)) = stored.documents(self.next)? else {
+                return Ok(None);
+            };
+            self.block = block.into_iter();
+            self.next = next;
+        }
     }
 }

@@ -13,11 +13,10 @@ use std::collections::{HashMap, VecDeque};
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, OnceLock, Weak};
-use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::policy::Policy;
-use super::ticket::Promise;
+use super::ticket::{Answer, Promise};
 use super::verdict::Verdict;
 use super::writer::Submission;
 use crate::document::Document;
@@ -212,8 +211,8 @@ pub(super) struct Submissions {
 struct Queue {
     waiting: VecDeque<Queued>,
     bytes: usize,
-    /// Before a full queue.
-    line: VecDeque<(Queued, Arc<Waiter>)>,
+    /// Before a full queue. Whoever waits there is answered once the submission is in the queue.
+    line: VecDeque<(Queued, Arc<Answer<()>>)>,
     flushes: usize,
     submitters: HashMap<ThreadId, Submitter>,
     /// The submissions for which nobody waits, whose threads do not wait either.
@@ -306,15 +305,15 @@ impl Queue {
     }
 
     /// Takes in who stands first in the line, as long as there is room.
-    fn let_in(&mut self, options: &WriterOptions) -> Vec<Arc<Waiter>> {
+    fn let_in(&mut self, options: &WriterOptions) -> Vec<Arc<Answer<()>>> {
         let mut let_in = Vec::new();
-        while let Some((submission, waiter)) = self.line.pop_front() {
+        while let Some((submission, answer)) = self.line.pop_front() {
             if self.is_without_room(options, submission.bytes) {
-                self.line.push_front((submission, waiter));
+                self.line.push_front((submission, answer));
                 break;
             }
             self.push(submission);
-            let_in.push(waiter);
+            let_in.push(answer);
         }
         let_in
     }
@@ -407,19 +406,19 @@ impl Submissions {
         self.ensure_open()?;
         if let Some(work) = self.try_add(work)? {
             self.ensure_may_wait()?;
-            if let Some(waiter) = self.line_up(work)? {
-                waiter.wait();
+            if let Some(let_in) = self.line_up(work)? {
+                _ = let_in.wait(None);
             }
         }
         Ok(())
     }
 
-    /// Puts work into the queue, or into the line before it. Returns who waits there.
-    pub(super) fn line_up(&self, work: Work) -> Result<Option<Arc<Waiter>>> {
+    /// Puts work into the queue, or into the line before it. Returns what is waited for there.
+    pub(super) fn line_up(&self, work: Work) -> Result<Option<Arc<Answer<()>>>> {
         self.push_or(work, |queue, submission| {
-            let waiter = Arc::<Waiter>::default();
-            queue.line.push_back((submission, waiter.clone()));
-            waiter
+            let let_in = Answer::open();
+            queue.line.push_back((submission, let_in.clone()));
+            let_in
         })
     }
 
@@ -479,13 +478,13 @@ impl Submissions {
     }
 
     /// Takes work out of the line before the queue, if it is still there.
-    pub(super) fn withdraw(&self, waiter: &Arc<Waiter>) {
+    pub(super) fn withdraw(&self, let_in: &Arc<Answer<()>>) {
         if !self.process.is_here() {
             return;
         }
         let mut queue = self.queue.lock();
         let mut line = queue.line.iter();
-        let index = line.position(|(_, other)| Arc::ptr_eq(other, waiter));
+        let index = line.position(|(_, other)| Arc::ptr_eq(other, let_in));
         if let Some(index) = index {
             let withdrawn = queue.line.remove(index);
             drop(queue);
@@ -562,8 +561,8 @@ impl Submissions {
         self.show(&queue);
         drop(queue);
         // Whoever wakes up may come back to the queue at once.
-        for waiter in let_in {
-            waiter.let_in();
+        for answer in let_in {
+            answer.give(Ok(()));
         }
         Some((work, submitted))
     }
@@ -585,8 +584,8 @@ impl Submissions {
         let line = mem::take(&mut queue.line);
         self.gauge.set(0, 0);
         drop(queue);
-        for (_, waiter) in &line {
-            waiter.let_in();
+        for (_, let_in) in &line {
+            let_in.give(Ok(()));
         }
         // A promise that is dropped gives its answer.
         drop((waiting, line));
@@ -666,46 +665,4 @@ pub(crate) fn call_back<T>(call: impl FnOnce() -> T) -> Option<T> {
     let called = panic::catch_unwind(AssertUnwindSafe(call));
     // To drop what the panic brings could panic again.
     called.map_err(mem::forget).ok()
-}
-
-/// Who waits in the line before a full queue.
-#[derive(Default)]
-pub(super) struct Waiter {
-    state: Mutex<WaiterState>,
-    let_in: Condvar,
-}
-
-#[derive(Default)]
-struct WaiterState {
-    is_let_in: bool,
-    waker: Option<Waker>,
-}
-
-impl Waiter {
-    /// Tells whoever waits here that the submission is in the queue.
-    fn let_in(&self) {
-        let mut state = self.state.lock();
-        state.is_let_in = true;
-        let waker = state.waker.take();
-        drop(state);
-        self.let_in.notify_one();
-        if let Some(waker) = waker {
-            call_back(|| waker.wake());
-        }
-    }
-
-    /// Waits in this thread until its submission is in the queue.
-    fn wait(&self) {
-        self.let_in
-            .wait_while(&mut self.state.lock(), |state| !state.is_let_in);
-    }
-
-    /// Whether its submission is in the queue. If not, the task is woken later.
-    pub(super) fn is_let_in_or_wakes(&self, waker: &Waker) -> bool {
-        let mut state = self.state.lock();
-        if !state.is_let_in {
-            state.waker = Some(waker.clone());
-        }
-        state.is_let_in
-    }
 }

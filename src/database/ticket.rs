@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 #[cfg(feature = "serve")]
 use super::submissions::Waiting;
-use super::submissions::{Mark, Submissions, Waiter, Work, call_back};
+use super::submissions::{Mark, Submissions, Work, call_back};
 use super::verdict::Verdict;
 use crate::error::{Error, Result};
 use crate::process::Process;
@@ -159,11 +159,13 @@ const TAKEN: &str = "a ticket was asked after it had given its answer";
 /// Is called with an answer, on the writer's thread.
 type Callback<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
-/// The place of an answer that is there or will be.
-struct Answer<T> {
+/// The place of an answer that is there or will be: to a submission, or to whoever waits in the line before a full
+/// queue.
+pub(super) struct Answer<T> {
     state: Mutex<State<T>>,
     /// Signalled when the answer is given.
     given: Condvar,
+    /// Of the submission that is answered.
     mark: Mark,
     process: Process,
 }
@@ -187,6 +189,11 @@ impl<T> Answer<T> {
         })
     }
 
+    /// One that is not there yet.
+    pub(super) fn open() -> Arc<Self> {
+        Self::new(State::Open(None))
+    }
+
     /// The answer, if it is there.
     fn take(&self) -> Option<Result<T>> {
         let mut state = self.state.lock();
@@ -201,7 +208,7 @@ impl<T> Answer<T> {
     }
 
     /// Waits for the answer in this thread, until an end if there is one.
-    fn wait(&self, end: Option<Instant>) -> Option<Result<T>> {
+    pub(super) fn wait(&self, end: Option<Instant>) -> Option<Result<T>> {
         let mut state = self.state.lock();
         while !matches!(*state, State::Given(_)) {
             match end {
@@ -244,7 +251,7 @@ impl<T> Answer<T> {
         }
     }
 
-    fn give(&self, result: Result<T>) {
+    pub(super) fn give(&self, result: Result<T>) {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, State::Taken) {
             State::Callback(callback) => {
@@ -270,7 +277,7 @@ pub(super) struct Promise<T>(Option<Arc<Answer<T>>>);
 
 impl<T> Promise<T> {
     pub(super) fn new() -> Self {
-        Self(Some(Answer::new(State::Open(None))))
+        Self(Some(Answer::open()))
     }
 
     pub(super) fn with_callback(callback: impl FnOnce(Result<T>) + Send + 'static) -> Self {
@@ -334,7 +341,7 @@ pub struct Submitting {
 
 enum Progress {
     New(Work, Ticket),
-    InLine(Arc<Waiter>, Ticket),
+    InLine(Arc<Answer<()>>, Ticket),
     Done,
 }
 
@@ -351,32 +358,32 @@ impl Future for Submitting {
     type Output = Result<Ticket>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let (waiter, ticket) = match std::mem::replace(&mut self.progress, Progress::Done) {
+        let (let_in, ticket) = match std::mem::replace(&mut self.progress, Progress::Done) {
             Progress::New(work, ticket) => {
                 self.submissions.ensure_certain()?;
                 match self.submissions.line_up(work)? {
-                    Some(waiter) => (waiter, ticket),
+                    Some(let_in) => (let_in, ticket),
                     None => return Poll::Ready(Ok(ticket)),
                 }
             }
-            Progress::InLine(waiter, ticket) => {
+            Progress::InLine(let_in, ticket) => {
                 self.submissions.ensure_here()?;
-                (waiter, ticket)
+                (let_in, ticket)
             }
             Progress::Done => panic!("a submission was polled after it was done"),
         };
-        if waiter.is_let_in_or_wakes(context.waker()) {
+        if let_in.poll(context).is_ready() {
             return Poll::Ready(Ok(ticket));
         }
-        self.progress = Progress::InLine(waiter, ticket);
+        self.progress = Progress::InLine(let_in, ticket);
         Poll::Pending
     }
 }
 
 impl Drop for Submitting {
     fn drop(&mut self) {
-        if let Progress::InLine(waiter, _) = &self.progress {
-            self.submissions.withdraw(waiter);
+        if let Progress::InLine(let_in, _) = &self.progress {
+            self.submissions.withdraw(let_in);
         }
     }
 }

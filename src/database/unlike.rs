@@ -4,6 +4,7 @@
 //! look up and read the documents of thousands of near fingerprints.
 
 use super::near::SketchFilter;
+use super::search::Search;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plan::NearFingerprint;
@@ -22,45 +23,38 @@ const TOGETHER: usize = 1024;
 /// The most documents of a fingerprint whose sketches are read.
 const MOST_READ: u64 = 16;
 
-/// Leaves out what is near and not similar. The sketches of a fingerprint are read once for all searches.
-#[derive(Default)]
-pub(super) struct Unlike(KnownSketches);
-
-impl Unlike {
-    /// Leaves out near fingerprints none of whose documents is similar enough to what their search is for. Nothing is
-    /// left out where searches have few near fingerprints. `near` has the indexes of the searches, those of one search
-    /// together, and `filter_of` tells the filter of a search.
-    pub(super) fn leave_out<'f>(
-        &mut self,
-        reader: Reader<'_>,
-        near: &mut Vec<(usize, NearFingerprint)>,
-        filter_of: impl Fn(usize) -> Option<&'f SketchFilter>,
-    ) -> Result<()> {
-        let Self(known) = self;
-        let searches = near.chunk_by(|a, b| a.0 == b.0).count();
-        if near.len() < FEW_OF_ONE * searches {
-            return Ok(());
-        }
-        let mut unknown = Vec::new();
-        for &(index, near) in &*near {
-            if filter_of(index).is_some_and(SketchFilter::excludes) && known.lacks(near.fingerprint)
-            {
-                unknown.push(near.fingerprint);
-            }
-        }
-        unknown.sort_unstable();
-        unknown.dedup();
-        if near.len() < FEW_TIMES * unknown.len() {
-            return Ok(());
-        }
-        for fingerprints in unknown.chunks(TOGETHER) {
-            add_sketches(reader, fingerprints, known)?;
-        }
-        near.retain(|&(index, near)| {
-            filter_of(index).is_none_or(|filter| filter.may_match(known, near.fingerprint))
-        });
-        Ok(())
+/// Leaves out near fingerprints none of whose documents is similar enough to what their search is for. Nothing is left
+/// out where searches have few near fingerprints. `near` has the indexes of the searches, those of one search together.
+/// The sketches of a fingerprint are read once for all searches, and kept in `known`.
+pub(super) fn leave_out_unlike(
+    reader: Reader<'_>,
+    searches: &[Search<'_>],
+    near: &mut Vec<(usize, NearFingerprint)>,
+    known: &mut KnownSketches,
+) -> Result<()> {
+    let filter_of = |index: usize| searches[index].sketch_filter();
+    let count = near.chunk_by(|a, b| a.0 == b.0).count();
+    if near.len() < FEW_OF_ONE * count {
+        return Ok(());
     }
+    let mut unknown = Vec::new();
+    for &(index, near) in &*near {
+        if filter_of(index).is_some_and(SketchFilter::excludes) && known.lacks(near.fingerprint) {
+            unknown.push(near.fingerprint);
+        }
+    }
+    unknown.sort_unstable();
+    unknown.dedup();
+    if near.len() < FEW_TIMES * unknown.len() {
+        return Ok(());
+    }
+    for fingerprints in unknown.chunks(TOGETHER) {
+        add_sketches(reader, fingerprints, known)?;
+    }
+    near.retain(|&(index, near)| {
+        filter_of(index).is_none_or(|filter| filter.may_match(known, near.fingerprint))
+    });
+    Ok(())
 }
 
 /// Adds the sketches of the documents of some fingerprints, of which none is known.

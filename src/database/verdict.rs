@@ -10,8 +10,8 @@ use super::answering;
 use super::near_search::{MOST_TOGETHER, NearQuery, NearSearch, reads_few_ranges};
 use super::policy::{OnMatch, Policy};
 use super::query::{Matches, Query};
-use super::search::{Search, SearchTarget, add_all};
-use super::unlike::Unlike;
+use super::search::{Search, add_all};
+use super::unlike::leave_out_unlike;
 use super::write::WriteTxn;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -19,7 +19,7 @@ use crate::metrics::Verdicts;
 use crate::parallel;
 use crate::plan::NearFingerprint;
 use crate::planted::planted;
-use crate::store::{Numbered, Reader, Transaction};
+use crate::store::{KnownSketches, Numbered, Reader, Transaction};
 
 /// The fewest documents that are searched for together, by one thread. With fewer, threads wait for each other more
 /// often.
@@ -347,55 +347,51 @@ impl WriteTxn {
         let mut verdict = Verdict::inserted();
         let near = committed.near;
         let found = self.near_duplicates(document, policy, near, own.as_ref())?;
-        let outcome = match found {
-            None => Outcome::Store,
+        let is_stored = match found {
+            None => true,
             Some((search, matches)) => {
                 verdict.matches = matches;
                 self.act_on_matches(document, policy, &search, &mut verdict)?
             }
         };
-        match outcome {
-            Outcome::Store => {
-                let repeats = repeats_when_stored(document, policy, own.as_ref(), &verdict.deleted);
-                let seen = match &own {
-                    // It was touched since, if it is later.
-                    Some((_, old)) if policy.touch => old.seen().max(document.seen()),
-                    _ => document.seen(),
-                };
-                let is_other = (repeats, seen) != (document.repeats(), document.seen());
-                let stored =
-                    is_other.then(|| document.clone().with_repeats(repeats).with_seen(seen));
-                self.writer
-                    .put(stored.as_ref().unwrap_or(document), own.as_ref())?;
-                if let Some((_, old)) = own {
-                    verdict.change = Change::Replaced(old);
-                }
+        if is_stored {
+            let repeats = repeats_when_stored(document, policy, own.as_ref(), &verdict.deleted);
+            let seen = match &own {
+                // It was touched since, if it is later.
+                Some((_, old)) if policy.touch => old.seen().max(document.seen()),
+                _ => document.seen(),
+            };
+            let is_other = (repeats, seen) != (document.repeats(), document.seen());
+            let stored = is_other.then(|| document.clone().with_repeats(repeats).with_seen(seen));
+            self.writer
+                .put(stored.as_ref().unwrap_or(document), own.as_ref())?;
+            if let Some((_, old)) = own {
+                verdict.change = Change::Replaced(old);
             }
-            Outcome::Skip => {
-                verdict.change = Change::Skipped;
-                self.renew_ignored(policy, own.as_ref())?;
-            }
+        } else {
+            verdict.change = Change::Skipped;
+            self.renew_ignored(policy, own.as_ref())?;
         }
         verdict.count_in(&mut self.verdicts);
         Ok(verdict)
     }
 
-    /// Does with the near-duplicates what the policy says. Returns what is to be done with the document.
+    /// Does with the near-duplicates what the policy says. Returns whether the document is to be stored.
     fn act_on_matches(
         &mut self,
         document: &Document,
         policy: &Policy,
         search: &Search<'_>,
         verdict: &mut Verdict,
-    ) -> Result<Outcome> {
+    ) -> Result<bool> {
         if !verdict.is_duplicate() {
-            return Ok(Outcome::Store);
+            return Ok(true);
         }
         match policy.on_match {
-            OnMatch::Link => return Ok(Outcome::Store),
+            OnMatch::Link => return Ok(true),
             OnMatch::Skip => {
                 if !are_as_many(&self.writer, policy.keep, search, &verdict.matches)? {
-                    return Ok(Outcome::Store);
+                    return Ok(true);
                 }
             }
             OnMatch::Replace => {
@@ -407,7 +403,7 @@ impl WriteTxn {
                         }
                         verdict.deleted.push(found.1);
                     }
-                    return Ok(Outcome::Store);
+                    return Ok(true);
                 }
             }
         }
@@ -422,7 +418,7 @@ impl WriteTxn {
                 self.touch_found(&nearest, document.seen(), repeats)?;
             }
         }
-        Ok(Outcome::Skip)
+        Ok(false)
     }
 
     /// If the stored document of the same key has an ignored number, stores it again under a new number.
@@ -476,8 +472,7 @@ impl WriteTxn {
             written.clear();
         }
         let reader = self.writer.reader();
-        let target = SearchTarget::from_document(document, fingerprint, policy);
-        let most = policy.most_listed();
+        let new_search = || Search::of_document(reader, document, fingerprint, policy, own);
         let search = match NearNow::new(&self.writer, document.key(), committed, &written) {
             NearNow::Nothing => return Ok(None),
             NearNow::AsCommitted(near) => match near.matches {
@@ -485,7 +480,7 @@ impl WriteTxn {
                 None => near.search,
             },
             NearNow::Among(near) => {
-                let mut search = Search::new(reader, target, most, own)?;
+                let mut search = new_search()?;
                 if !search.is_over {
                     search.add_near(reader, &near)?;
                 }
@@ -502,17 +497,15 @@ impl WriteTxn {
                 }
                 search
             }
-            NearNow::NotKept => answering::search_all(reader, target, most, own)?,
+            NearNow::NotKept => {
+                let mut search = new_search()?;
+                answering::find_all(reader, &mut search)?;
+                search
+            }
         };
         let matches = search.matches(reader, policy.filter.limit)?;
         Ok(Some((search, matches)))
     }
-}
-
-/// What is to be done with a document.
-enum Outcome {
-    Store,
-    Skip,
 }
 
 /// What is near to a document when its turn has come.
@@ -719,15 +712,16 @@ fn gather_searches<'a>(
     let new_search = |query: usize| {
         let index = document_of[query];
         let (document, policy) = to_insert[index];
-        let target = SearchTarget::from_document(document, queries[query].fingerprint, policy);
-        Search::new(
+        let fingerprint = queries[query].fingerprint;
+        Search::of_document(
             reader,
-            target,
-            policy.most_listed(),
+            document,
+            fingerprint,
+            policy,
             all[index].own.as_ref(),
         )
     };
-    let mut unlike = Unlike::default();
+    let mut sketches = KnownSketches::default();
     let mut parts = NearSearch::new(reader, &queries).leaving_crowds();
     while let Some(part) = parts.next_part()? {
         search_of.resize(queries.len(), None);
@@ -743,9 +737,7 @@ fn gather_searches<'a>(
             };
             near_of_searches.push((search, near));
         }
-        unlike.leave_out(reader, &mut near_of_searches, |index| {
-            searches[index].sketch_filter()
-        })?;
+        leave_out_unlike(reader, &searches, &mut near_of_searches, &mut sketches)?;
         add_all(reader, &mut searches, &near_of_searches)?;
         for (search, near) in near_of_searches {
             if searches[search].may_need(near) {
@@ -763,7 +755,7 @@ fn gather_searches<'a>(
         reader,
         &mut searches,
         crowded,
-        &mut unlike,
+        &mut sketches,
         &mut |search, near| notes[search].keep(near, most_kept),
     )?;
     Ok((searches, notes))

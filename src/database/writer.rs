@@ -1,20 +1,26 @@
-//! Writer: one handle with which many threads and tasks submit documents.
+//! Writer: one handle with which many threads and tasks submit documents. Its thread takes what was submitted, decides
+//! it in one transaction, commits, and answers.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use super::database::Database;
-use super::group_commit;
 use super::policy::Policy;
-use super::submissions::{Submissions, Work, WriterOptions};
+use super::submissions::{Answers, Submissions, Work, WriterOptions};
 use super::ticket::{Promise, Submitting, Ticket};
 use super::verdict::Verdict;
+use super::write::WriteTxn;
 use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
+use crate::metrics::Timed;
+use crate::planted::planted;
 use crate::process::OfProcess;
 use crate::source::Reached;
-use crate::store::User;
+use crate::store::{Patience, Store, User};
 use crate::sync::Mutex;
 
 /// A handle with which many threads and tasks write, without a transaction of their own.
@@ -77,7 +83,7 @@ impl Database {
             let store = store.clone();
             let submissions = submissions.clone();
             let failure = failure.clone();
-            move || group_commit::run(&store, &submissions, &failure)
+            move || run(&store, &submissions, &failure)
         });
         let thread = OfProcess::new(thread.map_err(Error::no_thread)?);
         let handle = Arc::new(Handle {
@@ -382,6 +388,201 @@ impl Drop for Handle {
         // A drop has nobody to tell. Tickets have told their errors. In a forked process nothing is done.
         _ = self.close();
     }
+}
+
+// The thread of a writer.
+
+/// Works until the queue is closed and empty. `failure` is the first group that failed since somebody flushed.
+fn run(store: &Arc<Store>, submissions: &Submissions, failure: &Mutex<Option<Error>>) {
+    // If this panics, nobody may wait for an answer that will not come.
+    let _ends = Ends(submissions);
+    let answers = submissions.options.answers;
+    while let Some((work, submitted)) = submissions.next_group() {
+        let begun = Instant::now();
+        commit(store, answers, work, &submitted, failure);
+        submissions.answered(begun.elapsed());
+    }
+}
+
+/// Decides, commits and answers a group.
+fn commit(
+    store: &Arc<Store>,
+    answers: Answers,
+    work: Vec<Work>,
+    submitted: &[Instant],
+    failure: &Mutex<Option<Error>>,
+) {
+    let mut decided = Decided {
+        answers,
+        pending: Vec::with_capacity(work.len()),
+    };
+    let outcome = decide(store, work, &mut decided).and_then(WriteTxn::commit);
+    match &outcome {
+        Ok(()) => {
+            let now = Instant::now();
+            let waited = submitted.iter();
+            let waited = waited.map(|&at| now.saturating_duration_since(at));
+            store.meters.record(Timed::Submission, waited);
+        }
+        Err(error) => _ = failure.lock().get_or_insert_with(|| error.clone()),
+    }
+    for pending in decided.pending {
+        match pending {
+            Pending::Insert(promise, verdict) => promise.give(after(verdict, &outcome)),
+            Pending::Delete(promise, deleted) => promise.give(after(deleted, &outcome)),
+            Pending::Reach(promise, reached) => promise.give(after(reached, &outcome)),
+            Pending::Flush(promise) => {
+                promise.give(failure.lock().take().map_or(Ok(()), Err));
+            }
+        }
+    }
+}
+
+/// Decides everything in one transaction, in order. After an error it is dropped, and everybody gets the
+/// error.
+fn decide(store: &Arc<Store>, group: Vec<Work>, decided: &mut Decided) -> Result<WriteTxn> {
+    let mut txn = WriteTxn::begin(store, Patience::Endless)
+        .map(|txn| txn.expect("endless patience ends with a transaction"));
+    let mut documents = Documents::default();
+    for work in group {
+        match work {
+            Work::Insert(asked, promise) => documents.add(*asked, promise),
+            Work::Delete(key, promise) => {
+                documents.insert(&mut txn, decided);
+                let deleted = act(&mut txn, |open| open.delete(&key));
+                decided.answer(promise, deleted, Pending::Delete);
+            }
+            Work::Reach(reached, promise) => {
+                documents.insert(&mut txn, decided);
+                let noted = act(&mut txn, |open| open.reach(&reached));
+                decided.pending.push(Pending::Reach(promise, noted));
+            }
+            Work::Flush(promise) => {
+                documents.insert(&mut txn, decided);
+                decided.pending.push(Pending::Flush(promise));
+            }
+        }
+    }
+    documents.insert(&mut txn, decided);
+    txn
+}
+
+/// Does something in a transaction, which an error ends. What concerns one submission alone was refused when it came.
+fn act<T>(
+    txn: &mut Result<WriteTxn>,
+    action: impl FnOnce(&mut WriteTxn) -> Result<T>,
+) -> Result<T> {
+    let done = match txn {
+        Ok(open) => action(open),
+        Err(error) => Err(error.clone()),
+    };
+    if let Err(error) = &done {
+        *txn = Err(error.clone());
+    }
+    done
+}
+
+/// The answer when the outcome of the commit is known. An error of one submission alone stays.
+fn after<T>(answer: Result<T>, outcome: &Result<()>) -> Result<T> {
+    let answer = answer?;
+    outcome.clone()?;
+    Ok(answer)
+}
+
+/// Answers everybody when the thread ends, whatever the reason.
+struct Ends<'g>(&'g Submissions);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+/// What is decided and not answered yet, in the order of submission.
+struct Decided {
+    answers: Answers,
+    pending: Vec<Pending>,
+}
+
+enum Pending {
+    Insert(Promise<Verdict>, Result<Verdict>),
+    Delete(Promise<Option<Document>>, Result<Option<Document>>),
+    Reach(Promise<()>, Result<()>),
+    Flush(Promise<()>),
+}
+
+impl Decided {
+    /// Answers what was decided, or keeps the answer until the commit.
+    fn answer<T>(
+        &mut self,
+        promise: Promise<T>,
+        decided: Result<T>,
+        pending: impl FnOnce(Promise<T>, Result<T>) -> Pending,
+    ) {
+        match self.answers {
+            Answers::Durable if !planted("an answer comes before the commit") => {
+                self.pending.push(pending(promise, decided));
+            }
+            Answers::Durable | Answers::Decided => promise.give(decided),
+        }
+    }
+}
+
+/// Neighbouring documents of a group, which are decided together.
+#[derive(Default)]
+struct Documents {
+    asked: Vec<(Submission, Policy)>,
+    promises: Vec<Promise<Verdict>>,
+}
+
+impl Documents {
+    fn add(&mut self, asked: (Submission, Policy), promise: Promise<Verdict>) {
+        self.asked.push(asked);
+        self.promises.push(promise);
+    }
+
+    /// Decides the documents, and leaves none.
+    fn insert(&mut self, txn: &mut Result<WriteTxn>, decided: &mut Decided) {
+        if self.asked.is_empty() {
+            return;
+        }
+        let mut asked: Vec<(&Document, &Policy)> = Vec::with_capacity(self.asked.len());
+        for (submission, policy) in &self.asked {
+            asked.push((&submission.document, policy));
+        }
+        let mut promises = self.promises.drain(..);
+        let inserted = match txn {
+            Ok(open) => open.insert_each_if_new(&asked, |verdict| {
+                if let Some(promise) = promises.next() {
+                    decided.answer(promise, verdict, Pending::Insert);
+                }
+                ControlFlow::Continue(())
+            }),
+            Err(error) => Err(error.clone()),
+        };
+        if let Err(error) = inserted {
+            for promise in promises {
+                decided.answer(promise, Err(error.clone()), Pending::Insert);
+            }
+            *txn = Err(error);
+        }
+        for reached in last_of_each_source(&self.asked) {
+            // An error ends the transaction, and everybody gets it with the commit.
+            _ = act(txn, |open| open.reach(reached));
+        }
+        self.asked.clear();
+    }
+}
+
+/// The last place of each source among some documents. Those of one source come in the order of their places.
+fn last_of_each_source(asked: &[(Submission, Policy)]) -> impl Iterator<Item = &Reached> {
+    let mut last: HashMap<&[u8], &Reached> = HashMap::new();
+    for (submission, _) in asked {
+        if let Some(reached) = &submission.reached {
+            last.insert(reached.name(), reached);
+        }
+    }
+    last.into_values()
 }
 
 #[cfg(test)]

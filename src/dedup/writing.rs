@@ -223,7 +223,7 @@ impl Writing<'_> {
             written.and(cut)
         })?;
         if self.work.state.reached.length == 0 {
-            let empty = empty_file(file.packing).map_err(cannot_write(&path))?;
+            let empty = pack(&[], file.packing).map_err(cannot_write(&path))?;
             out.write_all(&empty).map_err(cannot_write(&path))?;
         }
         // What was written since the state was kept last.
@@ -248,7 +248,10 @@ impl Writing<'_> {
         pieces: &Receiver<Piece>,
         observe: Observe<'_>,
     ) -> Result<()> {
-        let mut packer = Packer::new(file.packing);
+        let mut packer = Packer {
+            packing: file.packing,
+            long: None,
+        };
         let mut has_ended = false;
         while !has_ended {
             // As many pieces for each core, or cores would wait for others.
@@ -663,13 +666,6 @@ struct Packer {
 }
 
 impl Packer {
-    fn new(packing: Packing) -> Self {
-        Self {
-            packing,
-            long: None,
-        }
-    }
-
     /// The same pieces, with their bytes packed, on all cores. Those of a long record are packed one after the other.
     fn pack(&mut self, pieces: Vec<Piece>) -> impl Iterator<Item = io::Result<Piece>> {
         let packing = self.packing;
@@ -712,24 +708,17 @@ fn packed(bytes: Vec<u8>, ends: &[usize], packing: Packing) -> io::Result<Vec<u8
     let mut from = 0;
     for &end in ends.iter().chain([&bytes.len()]) {
         if end > from {
-            pack(&bytes[from..end], packing, &mut packed)?;
+            packed.append(&mut pack(&bytes[from..end], packing)?);
         }
         from = end;
     }
     Ok(packed)
 }
 
-fn empty_file(packing: Packing) -> io::Result<Vec<u8>> {
-    let mut packed = Vec::new();
-    pack(&[], packing, &mut packed)?;
-    Ok(packed)
-}
-
-fn pack(bytes: &[u8], packing: Packing, to: &mut Vec<u8>) -> io::Result<()> {
+fn pack(bytes: &[u8], packing: Packing) -> io::Result<Vec<u8>> {
     let mut part = Part::begin(packing)?;
     part.add(bytes)?;
-    to.append(&mut part.end()?);
-    Ok(())
+    part.end()
 }
 
 /// A part that is packed piece by piece.

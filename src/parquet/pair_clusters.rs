@@ -9,7 +9,7 @@ use parquet::arrow::ProjectionMask;
 
 use super::inputs::{Batches, Kind, ensure_types, files_of, fingerprint, number, open, refused};
 use super::output::{Column, Output, column, properties_of_pairs};
-use crate::database::{GivenClusters, GivenPairs};
+use crate::database::GivenPairs;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plural::counted;
@@ -167,7 +167,8 @@ impl PairClusters {
                 Error::if_broken(progress(read, self.rows))?;
             }
         }
-        pairs.into_clusters(self.connected).map(FoundClusters)
+        let members = pairs.into_clusters(self.connected)?;
+        Ok(FoundClusters { members })
     }
 }
 
@@ -194,13 +195,20 @@ fn wanted<T>(name: &str, value: Option<T>) -> Result<T, String> {
 ///
 /// See the example of [`PairClusters`].
 #[derive(Debug)]
-pub struct FoundClusters(GivenClusters);
+pub struct FoundClusters {
+    /// The fingerprints of each cluster one after the other, and whether each begins one.
+    members: Vec<(Fingerprint, bool)>,
+}
 
 impl FoundClusters {
+    fn clusters(&self) -> impl Iterator<Item = &[(Fingerprint, bool)]> {
+        self.members.chunk_by(|_, next| !next.1)
+    }
+
     /// The clusters. The one whose centre has most neighbours comes first.
     pub fn iter(&self) -> impl Iterator<Item = FingerprintCluster> {
-        self.0.iter().map(|cluster| FingerprintCluster {
-            fingerprints: cluster.collect(),
+        self.clusters().map(|cluster| FingerprintCluster {
+            fingerprints: cluster.iter().map(|member| member.0).collect(),
         })
     }
 
@@ -224,11 +232,9 @@ impl FoundClusters {
         let properties = properties_of_pairs();
         let mut output = Output::create(path.as_ref(), replace, columns.take(), properties)?;
         let mut rows = 0;
-        for (number, cluster) in (1..).zip(self.0.iter()) {
-            let Some(survivor) = cluster.clone().next() else {
-                continue;
-            };
-            for fingerprint in cluster {
+        for (number, cluster) in (1..).zip(self.clusters()) {
+            let (survivor, _) = cluster[0];
+            for &(fingerprint, _) in cluster {
                 rows += 1;
                 if columns.push(number, fingerprint, survivor) == TOGETHER {
                     output.write(columns.take())?;

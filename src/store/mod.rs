@@ -44,7 +44,7 @@ mod sorted_set;
 mod store;
 mod write;
 
-pub(crate) use blocks::FileSeed;
+pub(crate) use blocks::{CutRows, FileSeed};
 #[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
 pub(crate) mod hostile {
     pub(crate) use super::blocks::hostile::block;
@@ -78,11 +78,11 @@ pub(crate) use known_sketches::KnownSketches;
 pub(crate) use names_in_use::NamesTaken;
 pub(crate) use numbers::{DocumentNumber, ReadScopes, ScopeNumber};
 pub(crate) use postings::{Posted, PostedNumbers};
-pub(crate) use read::{AddRanges, CandidateSearch, Reader, Scan};
+pub(crate) use read::{AddRanges, Reader, Scan};
 pub use salvage::{MissingDocuments, SalvageReport};
 pub(crate) use salvage::{Salvaging, salvage};
 pub(crate) use scope_names::ScopeNames;
 pub(crate) use sizes::Sizes;
-pub(crate) use sorted_set::Searched;
+pub(crate) use sorted_set::{Receiver, Searched};
 pub(crate) use store::{Store, User};
 pub(crate) use write::{Numbered, Transaction};

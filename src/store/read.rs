@@ -11,7 +11,7 @@ use crate::fingerprint::Fingerprint;
 use crate::metrics::Tally;
 use crate::plan::{Candidates, CostModel, Part};
 use crate::sketch::Sketch;
-use crate::store::blocks::{CutRows, Lists};
+use crate::store::blocks::Lists;
 use crate::store::file::{
     Counters, KEYS, KnownNames, POSTINGS, ProbeSets, Set, SetRow, Settings, StoredSnapshot, View,
     all_listed, decoded, fingerprint_of, key_row, number_of, permuted, scope_of,
@@ -72,48 +72,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Calls `each` with the candidates of each probe, and returns the number of segments and blocks that they were in.
-    /// `probes` adds ranges of a table, those of one call in order.
+    /// Gives a receiver the candidates of each probe, and returns the number of segments and blocks that they were in.
+    /// `probes` adds ranges of a table, those of one call in order. Who gets the candidates
+    /// [counts](Self::count_candidates) them.
     ///
-    /// The candidates are all rows in the range, and perhaps some of their neighbours. They come in no order. Some may
-    /// have a fingerprint that has no documents any more, and some may come more than once.
-    pub(crate) fn candidates<T: Copy>(
+    /// The candidates are all rows in the range that the receiver may need, and perhaps some of their neighbours. They
+    /// come in no order. Some may have a fingerprint that has no documents any more, and some may come more than once.
+    pub(crate) fn read_probes<T: Copy>(
         self,
         probes: impl FnOnce(AddRanges<'_, T>),
-        mut each: impl FnMut(&Searched<u64, T>, Candidates<'_>),
-    ) -> Result<u64> {
-        let mut candidates = 0;
-        let parts = self.read_probes(
-            probes,
-            |range: &Searched<u64, T>, puts: &[u64], _: &[u64]| {
-                candidates += puts.len() as u64;
-                each(range, Candidates::new(puts));
-            },
-        )?;
-        self.count_candidates(candidates);
-        Ok(parts)
-    }
-
-    /// Gives a search the candidates of each probe that may be near, as [`candidates`](Self::candidates) does.
-    pub(crate) fn search_candidates<T: Copy>(
-        self,
-        probes: impl FnOnce(AddRanges<'_, T>),
-        search: &mut impl CandidateSearch<T>,
-    ) -> Result<()> {
-        let mut receiver = Searching {
-            search,
-            are_all_live: self.all_rows_have_documents(),
-            candidates: 0,
-        };
-        self.read_probes(probes, &mut receiver)?;
-        self.count_candidates(receiver.candidates);
-        Ok(())
-    }
-
-    fn read_probes<T: Copy>(
-        self,
-        probes: impl FnOnce(AddRanges<'_, T>),
-        each: impl Receiver<u64, T>,
+        receiver: impl Receiver<u64, T>,
     ) -> Result<u64> {
         let read = read_ranges(
             Marks::Ignored,
@@ -121,12 +89,12 @@ impl<'a> Reader<'a> {
             |ranges| {
                 probes(&mut |table, of_table| ranges.add(&self.set(permuted(table)), of_table));
             },
-            each,
+            receiver,
         )?;
         Ok(read.parts)
     }
 
-    fn count_candidates(self, candidates: u64) {
+    pub(crate) fn count_candidates(self, candidates: u64) {
         let cache = &self.view.blocks().cache;
         cache.tallies.add(Tally::Candidates, candidates);
     }
@@ -363,51 +331,6 @@ impl<'a> Reader<'a> {
             last = before.high;
         }
         Ok(None)
-    }
-}
-
-/// A search among the candidates of probes, each of which something stands for.
-pub(crate) trait CandidateSearch<T> {
-    /// Compares candidates of a probe.
-    fn compare(&mut self, of: T, candidates: Candidates<'_>);
-
-    /// Calls `through` with the candidates that may be near. Their last `unknown_bits` are not known, and stand as 0.
-    fn sieve(&self, of: T, candidates: Candidates<'_>, unknown_bits: u32, through: impl FnMut(u64));
-
-    /// A fingerprint in this range that was found before, permuted as the candidates of the probe are.
-    fn found_before(&mut self, of: T, range: &RangeInclusive<u64>) -> Option<u64>;
-}
-
-/// A search that gets its candidates.
-struct Searching<'s, S> {
-    search: &'s mut S,
-    /// Whether each row of a table has a document, and so stands in all tables.
-    are_all_live: bool,
-    /// The number of candidates that were compared.
-    candidates: u64,
-}
-
-impl<T: Copy, S: CandidateSearch<T>> Receiver<u64, T> for &mut Searching<'_, S> {
-    const SIEVES: bool = true;
-
-    fn receive(&mut self, range: &Searched<u64, T>, puts: &[u64], _: &[u64]) {
-        self.candidates += puts.len() as u64;
-        self.search.compare(range.of, Candidates::new(puts));
-    }
-
-    fn sieve(&mut self, range: &Searched<u64, T>, rows: CutRows<'_>, through: impl FnMut(u64)) {
-        self.candidates += rows.rows.len() as u64;
-        let candidates = Candidates::new(rows.rows);
-        self.search
-            .sieve(range.of, candidates, rows.unknown_bits, through);
-    }
-
-    fn known(&mut self, range: &Searched<u64, T>) -> Option<u64> {
-        let within = range.first..=range.last;
-        let known = self
-            .are_all_live
-            .then(|| self.search.found_before(range.of, &within));
-        known.flatten()
     }
 }
 

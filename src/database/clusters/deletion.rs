@@ -9,7 +9,7 @@ use crate::database::snapshot::Snapshot;
 use crate::database::write::WriteTxn;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::store::DocumentNumber;
+use crate::store::{DocumentNumber, Numbered};
 
 /// An event of [`Database::delete_duplicates_with`].
 ///
@@ -349,10 +349,14 @@ impl Deletion<'_> {
         let mut txn = self.database.begin_write()?;
         for &(survivor, document) in reported {
             let duplicate = survivors.duplicate(survivor, &document, self.snapshot)?;
-            let is_deleted = txn.has(survivor, &duplicate.survivor)?
-                && txn.delete_if(document.number, duplicate.document.key())?;
-            if !is_deleted {
-                kept.push((survivor, document));
+            let is_there = txn.found_as(survivor, &duplicate.survivor)?.is_some();
+            let found = match is_there {
+                true => txn.found_as(document.number, duplicate.document.key())?,
+                false => None,
+            };
+            match found {
+                Some(found) => txn.writer.remove(&found)?,
+                None => kept.push((survivor, document)),
             }
         }
         txn.commit()?;
@@ -369,20 +373,9 @@ impl Snapshot {
 }
 
 impl WriteTxn {
-    /// Whether the document of a key is still the one of this number.
-    fn has(&mut self, number: DocumentNumber, key: &[u8]) -> Result<bool> {
+    /// The document of a key, if it is still the one of this number.
+    fn found_as(&mut self, number: DocumentNumber, key: &[u8]) -> Result<Option<Numbered>> {
         let found = self.writer.find_to_change(key)?;
-        Ok(found.is_some_and(|(now, _)| now == number))
-    }
-
-    /// Deletes the document of a key if it is still the one of this number. Whether it was.
-    fn delete_if(&mut self, number: DocumentNumber, key: &[u8]) -> Result<bool> {
-        match self.writer.find_to_change(key)? {
-            Some(found) if found.0 == number => {
-                self.writer.remove(&found)?;
-                Ok(true)
-            }
-            _ => Ok(false),
-        }
+        Ok(found.filter(|(now, _)| *now == number))
     }
 }

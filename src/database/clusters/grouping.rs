@@ -4,7 +4,7 @@ use crate::error::Result;
 
 /// Calls `visit` with each node that may be near to a node, and with what tells whether it is. Each node may be left
 /// out from then on for which `visit` is true.
-pub(super) type NearNodes<'n> = &'n mut dyn FnMut(u32, Visit<'_>) -> Result<()>;
+type NearNodes<'n> = &'n mut dyn FnMut(u32, Visit<'_>) -> Result<()>;
 
 pub(super) type Visit<'v> = &'v mut dyn FnMut(u32, &dyn Fn() -> bool) -> bool;
 

@@ -12,4 +12,4 @@ pub use clustering::{Clustering, Survivor};
 pub use clusters::{Cluster, ClusterDocument, ClusterEvent, ClusterTotals};
 pub use deletion::{DeletionEvent, Duplicate};
 #[cfg(feature = "parquet")]
-pub(crate) use of_pairs::{GivenClusters, GivenPairs};
+pub(crate) use of_pairs::GivenPairs;

@@ -17,12 +17,6 @@ pub(crate) struct GivenPairs {
     pairs: Vec<[u32; 2]>,
 }
 
-#[derive(Debug)]
-pub(crate) struct GivenClusters {
-    /// The fingerprints of each cluster one after the other, its centre first. With each, whether it begins a cluster.
-    members: Vec<(Fingerprint, bool)>,
-}
-
 impl GivenPairs {
     /// Adds a pair. Both fingerprints may be the same: several documents have that.
     pub(crate) fn add(&mut self, a: Fingerprint, b: Fingerprint) {
@@ -42,7 +36,10 @@ impl GivenPairs {
 
     /// Puts each fingerprint into one cluster. A pair that is given again counts once. Those with most neighbours come
     /// first, and of equal ones the least: they are the centres of stars, or survive in their component.
-    pub(crate) fn into_clusters(self, is_connected: bool) -> Result<GivenClusters> {
+    ///
+    /// Returns the fingerprints of each cluster one after the other: its centre, and the others in their order. With
+    /// each, whether it begins a cluster. The one whose centre has most neighbours comes first.
+    pub(crate) fn into_clusters(self, is_connected: bool) -> Result<Vec<(Fingerprint, bool)>> {
         let Self {
             indexes,
             fingerprints,
@@ -97,16 +94,7 @@ impl GivenPairs {
             let is_centre = centres[node as usize] == node;
             members.push((fingerprints[node as usize], is_centre));
         }
-        Ok(GivenClusters { members })
-    }
-}
-
-impl GivenClusters {
-    /// The clusters, each with its centre first and the others in their order. The one whose centre has most neighbours
-    /// comes first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = impl Iterator<Item = Fingerprint> + Clone> {
-        let clusters = self.members.chunk_by(|_, next| !next.1);
-        clusters.map(|cluster| cluster.iter().map(|member| member.0))
+        Ok(members)
     }
 }
 
@@ -129,11 +117,9 @@ mod tests {
         for &(a, b) in given {
             pairs.add(Fingerprint::from_bits(a), Fingerprint::from_bits(b));
         }
-        let clusters = pairs.into_clusters(is_connected)?;
-        let mut bits = Vec::new();
-        for cluster in clusters.iter() {
-            bits.push(cluster.map(Fingerprint::bits).collect());
-        }
-        Ok(bits)
+        let members = pairs.into_clusters(is_connected)?;
+        let clusters = members.chunk_by(|_, next| !next.1);
+        let bits = clusters.map(|cluster| cluster.iter().map(|member| member.0.bits()).collect());
+        Ok(bits.collect())
     }
 }

@@ -223,7 +223,14 @@ impl PairQuery {
             (false, true) => Together::Sketch,
             (false, false) => Together::Fingerprint,
         };
-        Ok(Members::new(reader, scopes, since, together, keys))
+        Ok(Members {
+            reader,
+            scopes,
+            since,
+            together,
+            keys,
+            known: Mutex::default(),
+        })
     }
 
     /// Refuses a least similarity if the documents have no sketches.
@@ -509,24 +516,7 @@ const MOST_LISTED: u64 = 50_000;
 /// The documents of a fingerprint that are listed at a time.
 const PAGE: usize = 4096;
 
-impl<'s> Members<'s> {
-    fn new(
-        reader: Reader<'s>,
-        scopes: ReadScopes,
-        since: Option<(i64, DocumentNumber)>,
-        together: Together,
-        keys: Keys,
-    ) -> Self {
-        Self {
-            reader,
-            scopes,
-            since,
-            together,
-            keys,
-            known: Mutex::default(),
-        }
-    }
-
+impl Members<'_> {
     /// The members of each fingerprint. Those come first that were written last. `None` if there are so many that fewer
     /// fingerprints should be asked for at a time. Those of two are never too many.
     fn look_up(

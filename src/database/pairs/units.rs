@@ -54,16 +54,15 @@ impl<'r> Units<'r> {
         part_rows: u64,
         from: Option<&PairPosition>,
     ) -> Result<Self> {
+        let tables = reader.settings().plan.tables();
         let join_plan = match from {
             Some(from) => from.join_plan.clone(),
-            None => Arc::new(JoinPlan::cheapest(
-                reader,
-                max_distance,
+            None => Arc::new(JoinPlan {
                 goes_through_other_side,
-            )?),
+                passes: Join::cheapest(tables, max_distance, &reader.cost_model(false)?),
+            }),
         };
         let from = from.map(|from| from.next);
-        let tables = reader.settings().plan.tables();
         let join = Join::new(tables, max_distance, join_plan.passes.clone());
         let kept_slice = from.map(|unit| unit.slice);
 
@@ -381,21 +380,6 @@ struct JoinPlan {
     /// Whether the tables of the other side are gone through.
     goes_through_other_side: bool,
     passes: Vec<ProbedPrefix>,
-}
-
-impl JoinPlan {
-    fn cheapest(
-        reader: Reader<'_>,
-        max_distance: u32,
-        goes_through_other_side: bool,
-    ) -> Result<Self> {
-        let tables = reader.settings().plan.tables();
-        let cost_model = reader.cost_model(false)?;
-        Ok(Self {
-            goes_through_other_side,
-            passes: Join::cheapest(tables, max_distance, &cost_model),
-        })
-    }
 }
 
 impl Unit {
