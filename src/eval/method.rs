@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use super::corpus::Corpus;
-use super::methods;
+use super::methods::{
+    Exact, Fingerprints, HashLists, Henzinger, IMatch, RandomProjection, SpotSigs, Texts,
+};
+use super::overlap::Scored;
 use crate::sketch::SketchSize;
 use crate::text::{Fingerprinter, Scheme, TextMeasure};
 
@@ -150,9 +152,9 @@ impl MethodName {
     }
 
     /// Describes all documents, on one core.
-    pub(super) fn describe(self, corpus: &Corpus, settings: &Settings) -> Described {
+    pub(super) fn describe(self, corpus: &Corpus, settings: &Settings) -> Box<dyn Method> {
         match self.0 {
-            Kind::Exact => methods::exact(corpus),
+            Kind::Exact => Box::new(Exact::new(corpus)),
             Kind::Scheme(scheme, size, hundredths) => {
                 let max_distance = match size {
                     SketchSize::Bytes16 | SketchSize::Bytes32 if hundredths.is_none() => {
@@ -166,17 +168,22 @@ impl MethodName {
                 let fingerprinter = fingerprinter.expect("only text schemes are methods");
                 let fingerprinter = fingerprinter.with_sketch_size(size);
                 let least = hundredths.map(similarity);
-                methods::fingerprints(corpus, fingerprinter, max_distance, least)
+                Box::new(Fingerprints::new(
+                    corpus,
+                    fingerprinter,
+                    max_distance,
+                    least,
+                ))
             }
-            Kind::MinwiseHash => methods::minwise_hash(corpus, settings.functions),
-            Kind::BottomK => methods::bottom_k(corpus, settings.functions),
-            Kind::Supershingles => methods::supershingles(corpus),
-            Kind::IMatch => methods::i_match(corpus, 0),
-            Kind::IMatchK => methods::i_match(corpus, settings.lexica),
-            Kind::RandomProjection => methods::random_projection(corpus, settings.bits),
-            Kind::SpotSigs => methods::spotsigs(corpus),
-            Kind::Henzinger => methods::henzinger(corpus),
-            Kind::Texts(measure) => methods::texts(corpus, measure),
+            Kind::MinwiseHash => Box::new(HashLists::minwise_hash(corpus, settings.functions)),
+            Kind::BottomK => Box::new(HashLists::bottom_k(corpus, settings.functions)),
+            Kind::Supershingles => Box::new(HashLists::supershingles(corpus)),
+            Kind::IMatch => Box::new(IMatch::new(corpus, 0)),
+            Kind::IMatchK => Box::new(IMatch::new(corpus, settings.lexica)),
+            Kind::RandomProjection => Box::new(RandomProjection::new(corpus, settings.bits)),
+            Kind::SpotSigs => Box::new(SpotSigs::new(corpus)),
+            Kind::Henzinger => Box::new(Henzinger::new(corpus)),
+            Kind::Texts(measure) => Box::new(Texts::new(corpus, measure)),
         }
     }
 }
@@ -231,40 +238,32 @@ impl FromStr for MethodName {
     }
 }
 
-/// Tells something of two documents, by their indexes.
-type OfPair = Arc<dyn Fn(usize, usize) -> Option<f64> + Send + Sync>;
+/// A method that has described each document of a corpus in some bytes. It scores pairs by their descriptions.
+pub(super) trait Method: Sync {
+    fn scale(&self) -> Scale;
 
-/// The documents of a corpus as a method has described them. It scores pairs by their descriptions.
-pub(super) struct Described {
-    pub(super) scale: Scale,
-    /// The bytes of all descriptions.
-    pub(super) bytes: usize,
     /// Whether it has started from the tokens that the corpus has. Their time is then part of its own.
-    pub(super) takes_tokens: bool,
-    /// The score of two documents, higher if they are more alike. `None` if the method does not match them at any
-    /// threshold.
-    pub(super) score: OfPair,
-    /// The Jaccard similarity of the 4-token shingles of two documents, if the descriptions estimate it.
-    pub(super) estimate: Option<OfPair>,
-    /// The sets whose Jaccard similarity is the score. Their index is faster than to score every pair.
-    pub(super) sets: Option<Arc<Vec<Vec<u64>>>>,
-}
+    fn takes_tokens(&self) -> bool {
+        true
+    }
 
-impl Described {
-    /// By a method that starts from tokens, estimates nothing, and compares every pair.
-    pub(super) fn new(
-        scale: Scale,
-        bytes: usize,
-        score: impl Fn(usize, usize) -> Option<f64> + Send + Sync + 'static,
-    ) -> Self {
-        Self {
-            scale,
-            bytes,
-            takes_tokens: true,
-            score: Arc::new(score),
-            estimate: None,
-            sets: None,
-        }
+    fn bytes(&self) -> usize;
+
+    /// The score of two documents, higher if they are more alike. `None` if the method does not match them at
+    /// any threshold.
+    fn score(&self, a: usize, b: usize) -> Option<f64>;
+
+    /// The Jaccard similarity of the 4-token shingles of two documents, if the descriptions estimate it.
+    fn estimate(&self, a: usize, b: usize) -> Option<f64> {
+        _ = (a, b);
+        None
+    }
+
+    /// All pairs that score `least` or more, if the method has an index that is faster than to score every
+    /// pair.
+    fn indexed(&self, least: f64) -> Option<Vec<Scored>> {
+        _ = least;
+        None
     }
 }
 

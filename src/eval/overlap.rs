@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::parallel;
 
 /// Two documents, the first index the lower one, and a score.
-type Scored = (u32, u32, f64);
+pub(super) type Scored = (u32, u32, f64);
 
 /// All pairs of sets whose Jaccard similarity is `least` or more, in order. A pair without a common element is
 /// never among them. Sets are sorted and have no element twice.

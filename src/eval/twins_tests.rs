@@ -8,7 +8,6 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::corpus::Corpus;
 use super::method::{MethodName, Settings};
-use super::overlap::jaccard_pairs;
 use crate::text::{Fingerprinter, Scheme};
 
 /// The words of a text.
@@ -247,7 +246,7 @@ fn assert_alike(name: &str, twin: impl Fn(&Words, &Words) -> Option<f64>) -> Res
         for b in a + 1..texts.len() as u32 {
             let expected = twin(&texts[a as usize], &texts[b as usize]);
             assert_eq!(
-                (described.score)(a as usize, b as usize),
+                described.score(a as usize, b as usize),
                 expected,
                 "{name} of {a} and {b}"
             );
@@ -268,8 +267,8 @@ fn assert_alike(name: &str, twin: impl Fn(&Words, &Words) -> Option<f64>) -> Res
                     .map(|score| (a, b, score)),
             );
         }
-        if let Some(sets) = &described.sets {
-            assert_eq!(jaccard_pairs(sets, least), expected, "{name} from {least}");
+        if let Some(indexed) = described.indexed(least) {
+            assert_eq!(indexed, expected, "{name} from {least}");
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::corpus::Corpus;
 use super::curve::{Band, Curve, EstimateError, Point, Verdicts};
 use super::labels::Labels;
-use super::method::{Described, MethodName, Settings};
+use super::method::{Method, MethodName, Settings};
 use super::overlap::jaccard_pairs;
 use crate::parallel;
 
@@ -122,42 +122,43 @@ impl<'c> Yardstick<'c> {
     pub fn measure(&self, name: MethodName, settings: &Settings) -> Curve {
         let begin = Instant::now();
         let method = name.describe(self.corpus, settings);
-        let tokens = if method.takes_tokens {
+        let tokens = if method.takes_tokens() {
             self.corpus.tokens_seconds
         } else {
             0.0
         };
         let describing = begin.elapsed().as_secs_f64() + tokens;
-        let scores = method.scale.scores();
+        let scale = method.scale();
+        let scores = scale.scores();
         let begin = Instant::now();
-        let (matched, cores) = self.matched(&method, &scores);
+        let (matched, cores) = self.matched(method.as_ref(), &scores);
         let comparing = begin.elapsed().as_secs_f64() * cores as f64;
-        let points = self.points(&method, &scores, &matched);
+        let points = self.points(method.as_ref(), &scores, &matched);
         let estimates = self.computed.iter().filter_map(|&(a, b, similarity)| {
-            let estimate = method.estimate.as_ref()?(a, b)?;
+            let estimate = method.estimate(a, b)?;
             Some((estimate, similarity))
         });
         let documents = self.corpus.len() as f64;
         Curve {
             method: name.to_string(),
-            bytes: method.bytes as f64 / documents,
+            bytes: method.bytes() as f64 / documents,
             describe_us: 1e6 * describing / documents,
             pair_ns: 1e9 * comparing / self.corpus.pairs() as f64,
             points,
             estimate_error: EstimateError::from_estimates(estimates),
-            scale: method.scale,
+            scale,
         }
     }
 
     /// For each threshold, the pairs of different groups that match there and at no stricter one. And the
     /// number of cores that were used.
-    fn matched(&self, method: &Described, scores: &[f64]) -> (Vec<u64>, usize) {
+    fn matched(&self, method: &dyn Method, scores: &[f64]) -> (Vec<u64>, usize) {
         let Some(&least) = scores.last() else {
             return (Vec::new(), 1);
         };
         let mut all = vec![0; scores.len()];
-        if let Some(sets) = &method.sets {
-            for (a, b, score) in jaccard_pairs(sets, least) {
+        if let Some(pairs) = method.indexed(least) {
+            for (a, b, score) in pairs {
                 if self.groups[a as usize] != self.groups[b as usize] {
                     count(&mut all, scores, score);
                 }
@@ -170,7 +171,7 @@ impl<'c> Yardstick<'c> {
             let mut matched = vec![0; scores.len()];
             for a in (part..rows).step_by(parts) {
                 for b in a + 1..rows {
-                    match (method.score)(a, b) {
+                    match method.score(a, b) {
                         Some(score) if score >= least && self.groups[a] != self.groups[b] => {
                             count(&mut matched, scores, score);
                         }
@@ -188,24 +189,24 @@ impl<'c> Yardstick<'c> {
         (all, parallel::cores().min(parts))
     }
 
-    fn points(&self, method: &Described, scores: &[f64], matched: &[u64]) -> Vec<Point> {
+    fn points(&self, method: &dyn Method, scores: &[f64], matched: &[u64]) -> Vec<Point> {
         let steps = scores.len();
         // For each threshold, the pairs that match there and at no stricter one.
         let mut bands = vec![[0; 4]; steps];
         let mut related = vec![0; steps];
         let mut verdicts = vec![[0; 2]; steps];
         for &(a, b, band) in &self.banded {
-            if let Some(step) = step_of(scores, (method.score)(a, b)) {
+            if let Some(step) = step_of(scores, method.score(a, b)) {
                 bands[step][band] += 1;
             }
         }
         for &(a, b) in &self.related {
-            if let Some(step) = step_of(scores, (method.score)(a, b)) {
+            if let Some(step) = step_of(scores, method.score(a, b)) {
                 related[step] += 1;
             }
         }
         for &(a, b, same) in &self.judged {
-            if let Some(step) = step_of(scores, (method.score)(a, b)) {
+            if let Some(step) = step_of(scores, method.score(a, b)) {
                 verdicts[step][usize::from(same)] += 1;
             }
         }

@@ -1,9 +1,7 @@
 //! `minwise-1` and the other schemes of this library: near fingerprints, alone or told apart by sketches.
 
-use std::sync::Arc;
-
 use crate::eval::corpus::Corpus;
-use crate::eval::method::{Described, Scale};
+use crate::eval::method::{Method, Scale};
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{Sketch, SketchSize};
 use crate::text::Fingerprinter;
@@ -18,65 +16,83 @@ use crate::text::Fingerprinter;
 /// # References
 ///
 /// Those of [`Fingerprinter`]; Li, König: b-Bit Minwise Hashing, WWW 2010, for the estimate.
-pub(in crate::eval) fn fingerprints(
-    corpus: &Corpus,
-    fingerprinter: Fingerprinter,
+pub(in crate::eval) struct Fingerprints {
+    /// Texts that are too short have neither fingerprint nor sketch, and match nothing.
+    documents: Vec<Option<(Fingerprint, Option<Sketch>)>>,
+    sketch_size: SketchSize,
     max_distance: u32,
+    /// Of pairs, as their sketches estimate it. `None` if the estimate is the score.
     min_similarity: Option<f64>,
-) -> Described {
-    let mut documents = Vec::with_capacity(corpus.len());
-    for document in &corpus.documents {
-        let page = &document.page;
-        let text = page.text(|page, syntax| fingerprinter.text_of_page(page, syntax));
-        documents.push(text.and_then(|text| fingerprinter.fingerprint_and_sketch(&text)));
-    }
-    let sketch_size = fingerprinter.sketch_size();
-    // A fingerprint; with a sketch, that and the number of its shingles too.
-    let sketch_bytes = match sketch_size {
-        SketchSize::None => 0,
-        size @ (SketchSize::Bytes16 | SketchSize::Bytes32) => size.bytes() + size_of::<u32>(),
-    };
-    let bytes = (size_of::<Fingerprint>() + sketch_bytes) * documents.len();
-    let scores_estimates = sketch_size != SketchSize::None && min_similarity.is_none();
-    let scale = match scores_estimates {
-        false => Scale::Distance(max_distance),
-        true => {
-            let fortieths = (12..=40).rev();
-            Scale::Similarity(fortieths.map(|step| f64::from(step) / 40.0).collect())
-        }
-    };
+}
 
-    let documents: Arc<[Judged]> = documents.into();
-    let shared = documents.clone();
-    let described = Described::new(scale, bytes, move |a, b| {
-        let distance = documents[a]?.0.distance(documents[b]?.0);
-        if distance > max_distance {
-            return None;
+impl Fingerprints {
+    pub(in crate::eval) fn new(
+        corpus: &Corpus,
+        fingerprinter: Fingerprinter,
+        max_distance: u32,
+        min_similarity: Option<f64>,
+    ) -> Self {
+        let mut documents = Vec::with_capacity(corpus.len());
+        for document in &corpus.documents {
+            let page = &document.page;
+            let text = page.text(|page, syntax| fingerprinter.text_of_page(page, syntax));
+            documents.push(text.and_then(|text| fingerprinter.fingerprint_and_sketch(&text)));
         }
-        if scores_estimates {
-            return estimate(&documents, a, b);
+        Self {
+            documents,
+            sketch_size: fingerprinter.sketch_size(),
+            max_distance,
+            min_similarity,
         }
-        let is_similar = match min_similarity {
-            Some(least) => estimate(&documents, a, b)? >= least,
-            None => true,
-        };
-        is_similar.then_some(-f64::from(distance))
-    });
-    Described {
-        takes_tokens: false,
-        estimate: Some(Arc::new(move |a, b| estimate(&shared, a, b))),
-        ..described
+    }
+
+    fn scores_estimates(&self) -> bool {
+        self.sketch_size != SketchSize::None && self.min_similarity.is_none()
     }
 }
 
-/// Texts that are too short have neither fingerprint nor sketch, and match nothing.
-type Judged = Option<(Fingerprint, Option<Sketch>)>;
+impl Method for Fingerprints {
+    fn scale(&self) -> Scale {
+        if !self.scores_estimates() {
+            return Scale::Distance(self.max_distance);
+        }
+        let fortieths = (12..=40).rev();
+        Scale::Similarity(fortieths.map(|step| f64::from(step) / 40.0).collect())
+    }
 
-/// The similarity of two documents, as their sketches estimate it.
-fn estimate(documents: &[Judged], a: usize, b: usize) -> Option<f64> {
-    let a = documents[a]?.1?;
-    let b = documents[b]?.1?;
-    Some(a.similarity(&b).ok()?.jaccard())
+    fn takes_tokens(&self) -> bool {
+        false
+    }
+
+    /// A fingerprint; with a sketch, that and the number of its shingles too.
+    fn bytes(&self) -> usize {
+        let sketch = match self.sketch_size {
+            SketchSize::None => 0,
+            size @ (SketchSize::Bytes16 | SketchSize::Bytes32) => size.bytes() + size_of::<u32>(),
+        };
+        (size_of::<Fingerprint>() + sketch) * self.documents.len()
+    }
+
+    fn score(&self, a: usize, b: usize) -> Option<f64> {
+        let distance = self.documents[a]?.0.distance(self.documents[b]?.0);
+        if distance > self.max_distance {
+            return None;
+        }
+        if self.scores_estimates() {
+            return self.estimate(a, b);
+        }
+        let is_similar = match self.min_similarity {
+            Some(least) => self.estimate(a, b)? >= least,
+            None => true,
+        };
+        is_similar.then_some(-f64::from(distance))
+    }
+
+    fn estimate(&self, a: usize, b: usize) -> Option<f64> {
+        let a = self.documents[a]?.1?;
+        let b = self.documents[b]?.1?;
+        Some(a.similarity(&b).ok()?.jaccard())
+    }
 }
 
 #[cfg(test)]
@@ -94,13 +110,12 @@ mod tests {
         let corpus = Corpus::from_texts(&texts);
         for scheme in [Scheme::Simhash1, Scheme::Minwise1] {
             let fingerprinter = Fingerprinter::new(scheme)?.with_sketch_size(SketchSize::None);
-            let described = fingerprints(&corpus, fingerprinter, 64, None);
+            let described = Fingerprints::new(&corpus, fingerprinter, 64, None);
             let [a, b, c] = texts.map(|text| fingerprinter.fingerprint(text));
             let distance = a.zip(b).map(|(a, b)| a.distance(b));
-            assert_eq!((described.score)(0, 1), distance.map(|it| -f64::from(it)));
-            assert_eq!((c, (described.score)(0, 2)), (None, None));
-            let estimate = described.estimate.expect("there is a function");
-            assert_eq!((described.bytes, estimate(0, 1)), (24, None));
+            assert_eq!(described.score(0, 1), distance.map(|it| -f64::from(it)));
+            assert_eq!((c, described.score(0, 2)), (None, None));
+            assert_eq!((described.bytes(), described.estimate(0, 1)), (24, None));
         }
         Ok(())
     }
@@ -113,10 +128,9 @@ mod tests {
         let corpus = Corpus::from_texts(&texts.each_ref().map(String::as_str));
         for size in [SketchSize::Bytes16, SketchSize::Bytes32] {
             let fingerprinter = Fingerprinter::new(Scheme::Minwise1)?.with_sketch_size(size);
-            let described = fingerprints(&corpus, fingerprinter, 8, None);
-            let from_half = fingerprints(&corpus, fingerprinter, 64, Some(0.5));
-            assert_eq!(described.bytes, 3 * (8 + size.bytes() + 4));
-            let estimate = described.estimate.expect("there is a function");
+            let described = Fingerprints::new(&corpus, fingerprinter, 8, None);
+            let from_half = Fingerprints::new(&corpus, fingerprinter, 64, Some(0.5));
+            assert_eq!(described.bytes(), 3 * (8 + size.bytes() + 4));
             let made = texts.each_ref().map(|text| {
                 let made = fingerprinter.fingerprint_and_sketch(text);
                 made.expect("long enough")
@@ -128,12 +142,12 @@ mod tests {
                     .and_then(|(x, y)| x.similarity(&y).ok())
                     .map(|similarity| similarity.jaccard());
                 assert!(expected.is_some());
-                assert_eq!(estimate(a, b), expected);
-                assert_eq!((described.score)(a, b), expected.filter(|_| is_candidate));
+                assert_eq!(described.estimate(a, b), expected);
+                assert_eq!(described.score(a, b), expected.filter(|_| is_candidate));
                 let distance = -f64::from(made[a].0.distance(made[b].0));
                 let is_similar = expected.is_some_and(|similarity| similarity >= 0.5);
                 assert_eq!(is_similar, is_candidate);
-                assert_eq!((from_half.score)(a, b), is_similar.then_some(distance));
+                assert_eq!(from_half.score(a, b), is_similar.then_some(distance));
             }
         }
         Ok(())
@@ -157,8 +171,7 @@ mod tests {
         let corpus = Corpus::from_html(&pages);
         for (scheme, is_same) in [(Scheme::Content1, true), (Scheme::Minwise1, false)] {
             let fingerprinter = Fingerprinter::new(scheme)?.with_sketch_size(SketchSize::None);
-            let described = fingerprints(&corpus, fingerprinter, 64, None);
-            let score = (described.score)(0, 1);
+            let score = Fingerprints::new(&corpus, fingerprinter, 64, None).score(0, 1);
             assert_eq!(score == Some(0.0), is_same, "{scheme}: {score:?}");
             assert!(
                 score.is_some_and(|score| score <= 0.0),

@@ -4,10 +4,7 @@ use sha1::{Digest as _, Sha1};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::eval::corpus::{Corpus, distinct};
-use crate::eval::method::{Described, Scale};
-
-/// The window, as shares of the largest idf.
-const WINDOW: std::ops::RangeInclusive<f64> = 0.2..=0.8;
+use crate::eval::method::{Method, Scale};
 
 /// The lexicon has the words whose idf, log(documents / documents with the word), lies in a window: between a
 /// fifth and four fifths of the largest possible, log(documents). The signature of a document is the SHA-1 of
@@ -19,33 +16,38 @@ const WINDOW: std::ops::RangeInclusive<f64> = 0.2..=0.8;
 /// The papers try several windows. This one is the default of the program that the authors of SpotSigs published,
 /// which has an I-Match too. That program also asks for four words of the lexicon, which is not done here.
 ///
-/// `lexica` is K, the number of random lexica. 0 is plain I-Match.
-///
 /// # References
 ///
 /// Chowdhury, Frieder, Grossman, McCabe: Collection Statistics for Fast Duplicate Document Detection, ACM
 /// TOIS 2002. Kolcz, Chowdhury, Alspector: Improved Robustness of Signature-Based Near-Replica Detection via
 /// Lexicon Randomization, KDD 2004.
-pub(in crate::eval) fn i_match(corpus: &Corpus, lexica: u32) -> Described {
-    let lexicon = lexicon(corpus);
-    // For each document, its signature under each lexicon.
-    let mut signatures: Vec<Vec<Option<Signature>>> = Vec::with_capacity(corpus.len());
-    for document in &corpus.documents {
-        let mut words: Vec<(&str, u64)> = Vec::new();
-        for word in distinct(&document.tokens) {
-            if lexicon[word as usize] {
-                words.push((&corpus.words[word as usize], corpus.word_hash(word)));
+pub(in crate::eval) struct IMatch {
+    lexica: u32,
+    /// For each document, its signature under each lexicon.
+    signatures: Vec<Vec<Option<Signature>>>,
+}
+
+/// The window, as shares of the largest idf.
+const WINDOW: std::ops::RangeInclusive<f64> = 0.2..=0.8;
+
+impl IMatch {
+    /// `lexica` is K, the number of random lexica. 0 is plain I-Match.
+    pub(in crate::eval) fn new(corpus: &Corpus, lexica: u32) -> Self {
+        let lexicon = lexicon(corpus);
+        let mut signatures = Vec::with_capacity(corpus.len());
+        for document in &corpus.documents {
+            let mut words: Vec<(&str, u64)> = Vec::new();
+            for word in distinct(&document.tokens) {
+                if lexicon[word as usize] {
+                    words.push((&corpus.words[word as usize], corpus.word_hash(word)));
+                }
             }
+            words.sort_unstable();
+            let numbers = 0..=lexica;
+            signatures.push(numbers.map(|number| signature(&words, number)).collect());
         }
-        words.sort_unstable();
-        let numbers = 0..=lexica;
-        signatures.push(numbers.map(|number| signature(&words, number)).collect());
+        Self { lexica, signatures }
     }
-    let bytes = signatures.iter().flatten().flatten().count() * size_of::<Signature>();
-    Described::new(Scale::Equal(lexica + 1), bytes, move |a, b| {
-        let both = signatures[a].iter().zip(&signatures[b]);
-        Some(both.filter(|(x, y)| x.is_some() && x == y).count() as f64)
-    })
 }
 
 fn lexicon(corpus: &Corpus) -> Vec<bool> {
@@ -75,6 +77,22 @@ fn signature(words: &[(&str, u64)], lexicon: u32) -> Option<Signature> {
     any.then(|| sha1.finalize().into())
 }
 
+impl Method for IMatch {
+    fn scale(&self) -> Scale {
+        Scale::Equal(self.lexica + 1)
+    }
+
+    fn bytes(&self) -> usize {
+        let signatures = self.signatures.iter().flatten().flatten();
+        signatures.count() * size_of::<Signature>()
+    }
+
+    fn score(&self, a: usize, b: usize) -> Option<f64> {
+        let both = self.signatures[a].iter().zip(&self.signatures[b]);
+        Some(both.filter(|(x, y)| x.is_some() && x == y).count() as f64)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,15 +114,15 @@ mod tests {
         let mut is_in = lexicon.into_iter();
         kept.retain(|_| is_in.next() == Some(true));
         assert_eq!(kept, ["common", "pair"]);
-        let described = i_match(&corpus, 0);
-        assert_eq!((described.score)(0, 1), Some(1.0));
-        assert_eq!((described.score)(0, 2), Some(0.0));
+        let described = IMatch::new(&corpus, 0);
+        assert_eq!(described.score(0, 1), Some(1.0));
+        assert_eq!(described.score(0, 2), Some(0.0));
         assert_eq!(
-            (described.score)(3, 3),
+            described.score(3, 3),
             Some(0.0),
             "no word of the lexicon, no signature"
         );
-        assert_eq!(described.bytes, 60);
+        assert_eq!(described.bytes(), 60);
     }
 
     /// `abc` is the example of the standard, FIPS 180.

@@ -8,10 +8,10 @@ mod spotsigs;
 mod texts;
 
 pub(super) use {
-    fingerprints::fingerprints,
-    i_match::i_match,
-    random_projection::{henzinger, random_projection},
-    shingles::{bottom_k, exact, minwise_hash, supershingles},
-    spotsigs::spotsigs,
-    texts::texts,
+    fingerprints::Fingerprints,
+    i_match::IMatch,
+    random_projection::{Henzinger, RandomProjection},
+    shingles::{Exact, HashLists},
+    spotsigs::SpotSigs,
+    texts::Texts,
 };

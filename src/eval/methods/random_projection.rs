@@ -5,16 +5,11 @@ use std::f64::consts::PI;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::shingles::{bytes_of, equal, supershingles_of};
+use super::shingles::{bytes, equal, supershingles};
 use crate::eval::corpus::Corpus;
-use crate::eval::method::{Described, Scale};
+use crate::eval::method::{Method, Scale};
 
-/// The cosines at which projections are measured. Of 384 bits, 372 are equal at 0.995, and 355 at 0.971.
-const COSINES: [f64; 12] = [
-    1.0, 0.9995, 0.999, 0.998, 0.995, 0.99, 0.98, 0.971, 0.95, 0.92, 0.9, 0.85,
-];
-
-/// Each word has a random vector of B values (`bits`), each 1 or -1. The vectors of a document are added, one for each
+/// Each word has a random vector of B values, each 1 or -1. The vectors of a document are added, one for each
 /// occurrence of a word. A bit is one where the sum is positive, and zero otherwise. If a share s of the bits is
 /// equal, the angle of two documents is about pi (1 - s). Its cosine is the score.
 ///
@@ -23,21 +18,28 @@ const COSINES: [f64; 12] = [
 /// Charikar: Similarity Estimation Techniques from Rounding Algorithms, STOC 2002, section 3, for random
 /// hyperplanes. Henzinger: Finding Near-Duplicate Web Pages, SIGIR 2006, section 2, for vectors of 1 and -1, words
 /// with their frequency, B = 384, and at least 372 equal bits.
-pub(in crate::eval) fn random_projection(corpus: &Corpus, bits: u32) -> Described {
-    // The bits of each document. A document without tokens has none.
-    let mut words = Vec::with_capacity(corpus.len());
-    for document in &corpus.documents {
-        let tokens = document.tokens.iter();
-        let hashes: Vec<u64> = tokens.map(|&word| corpus.word_hash(word)).collect();
-        words.push((!hashes.is_empty()).then(|| projected(hashes, bits)));
+pub(in crate::eval) struct RandomProjection {
+    /// The bits of each document. A document without tokens has none.
+    words: Vec<Option<Vec<u64>>>,
+    bits: u32,
+}
+
+/// The cosines at which projections are measured. Of 384 bits, 372 are equal at 0.995, and 355 at 0.971.
+const COSINES: [f64; 12] = [
+    1.0, 0.9995, 0.999, 0.998, 0.995, 0.99, 0.98, 0.971, 0.95, 0.92, 0.9, 0.85,
+];
+
+impl RandomProjection {
+    /// `bits` is B.
+    pub(in crate::eval) fn new(corpus: &Corpus, bits: u32) -> Self {
+        let mut words = Vec::with_capacity(corpus.len());
+        for document in &corpus.documents {
+            let tokens = document.tokens.iter();
+            let hashes: Vec<u64> = tokens.map(|&word| corpus.word_hash(word)).collect();
+            words.push((!hashes.is_empty()).then(|| projected(hashes, bits)));
+        }
+        Self { words, bits }
     }
-    let bytes = words.len() * (bits as usize).div_ceil(8);
-    Described::new(Scale::Similarity(COSINES.to_vec()), bytes, move |a, b| {
-        let a = words[a].as_ref()?;
-        let b = words[b].as_ref()?;
-        let different = a.iter().zip(b).map(|(x, y)| (x ^ y).count_ones());
-        Some(cosine(different.sum(), bits))
-    })
 }
 
 /// The signs of the sums. The words are given by their hashes, once for each occurrence.
@@ -64,12 +66,26 @@ fn projected(mut hashes: Vec<u64>, bits: u32) -> Vec<u64> {
     words
 }
 
+impl Method for RandomProjection {
+    fn scale(&self) -> Scale {
+        Scale::Similarity(COSINES.to_vec())
+    }
+
+    fn bytes(&self) -> usize {
+        self.words.len() * (self.bits as usize).div_ceil(8)
+    }
+
+    fn score(&self, a: usize, b: usize) -> Option<f64> {
+        let a = self.words[a].as_ref()?;
+        let b = self.words[b].as_ref()?;
+        let different = a.iter().zip(b).map(|(x, y)| (x ^ y).count_ones());
+        Some(cosine(different.sum(), self.bits))
+    }
+}
+
 fn cosine(different: u32, bits: u32) -> f64 {
     (PI * f64::from(different) / f64::from(bits)).cos()
 }
-
-const BITS: u32 = 384;
-const EQUAL_SUPERSHINGLES: usize = 2;
 
 /// `henzinger`: pairs with two equal supershingles, filtered by random projection.
 ///
@@ -80,17 +96,38 @@ const EQUAL_SUPERSHINGLES: usize = 2;
 ///
 /// Henzinger: Finding Near-Duplicate Web Pages: A Large-Scale Evaluation of Algorithms, SIGIR 2006: the combined
 /// algorithm at the end of section 3, whose threshold of 355 was chosen on a training set.
-pub(in crate::eval) fn henzinger(corpus: &Corpus) -> Described {
-    let supershingles = supershingles_of(corpus);
-    let projections = random_projection(corpus, BITS);
-    let bytes = bytes_of(&supershingles) + projections.bytes;
-    let projected = projections.score;
-    Described::new(projections.scale, bytes, move |a, b| {
-        match equal(&supershingles[a], &supershingles[b]) {
-            EQUAL_SUPERSHINGLES.. => projected(a, b),
+pub(in crate::eval) struct Henzinger {
+    supershingles: Vec<Vec<u64>>,
+    projections: RandomProjection,
+}
+
+const BITS: u32 = 384;
+const EQUAL_SUPERSHINGLES: usize = 2;
+
+impl Henzinger {
+    pub(in crate::eval) fn new(corpus: &Corpus) -> Self {
+        Self {
+            supershingles: supershingles(corpus),
+            projections: RandomProjection::new(corpus, BITS),
+        }
+    }
+}
+
+impl Method for Henzinger {
+    fn scale(&self) -> Scale {
+        Scale::Similarity(COSINES.to_vec())
+    }
+
+    fn bytes(&self) -> usize {
+        bytes(&self.supershingles) + self.projections.bytes()
+    }
+
+    fn score(&self, a: usize, b: usize) -> Option<f64> {
+        match equal(&self.supershingles[a], &self.supershingles[b]) {
+            EQUAL_SUPERSHINGLES.. => self.projections.score(a, b),
             _ => None,
         }
-    })
+    }
 }
 
 #[cfg(test)]
@@ -123,14 +160,14 @@ mod tests {
         let first = words[..201].join(" ");
         let second = words[50..].join(" ");
         let corpus = Corpus::from_texts(&[first.as_str(), second.as_str(), "", first.as_str()]);
-        let described = random_projection(&corpus, 4096);
-        let cosine = (described.score)(0, 1);
+        let described = RandomProjection::new(&corpus, 4096);
+        let cosine = described.score(0, 1);
         assert!(
             cosine.is_some_and(|cosine| (cosine - 151.0 / 201.0).abs() < 0.06),
             "{cosine:?}"
         );
         assert_eq!(
-            ((described.score)(0, 2), (described.score)(0, 3)),
+            (described.score(0, 2), described.score(0, 3)),
             (None, Some(1.0))
         );
     }
@@ -143,10 +180,10 @@ mod tests {
             "j i h g f e d c b a",
             "A b c d e f g h i j",
         ]);
-        let described = henzinger(&corpus);
-        let projections = random_projection(&corpus, BITS);
-        assert_eq!((projections.score)(0, 1), Some(1.0));
-        assert_eq!((described.score)(0, 1), None);
-        assert_eq!((described.score)(0, 2), Some(1.0));
+        let described = Henzinger::new(&corpus);
+        let projections = RandomProjection::new(&corpus, BITS);
+        assert_eq!(projections.score(0, 1), Some(1.0));
+        assert_eq!(described.score(0, 1), None);
+        assert_eq!(described.score(0, 2), Some(1.0));
     }
 }

@@ -1,13 +1,12 @@
 //! The methods of 4-token and 8-token shingles: `exact`, `minwise-hash`, `bottom-k` and `supershingles`.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::eval::corpus::Corpus;
-use crate::eval::method::{Described, Scale};
-use crate::eval::overlap::jaccard;
+use crate::eval::method::{Method, Scale};
+use crate::eval::overlap::{Scored, jaccard, jaccard_pairs};
 
 /// The least similarity that is searched for.
 const LEAST_TWENTIETHS: u32 = 6;
@@ -18,87 +17,129 @@ const LEAST_TWENTIETHS: u32 = 6;
 /// # References
 ///
 /// Broder, Glassman, Manasse, Zweig: Syntactic Clustering of the Web, WWW 1997: resemblance.
-pub(in crate::eval) fn exact(corpus: &Corpus) -> Described {
-    let shingles = Arc::new(corpus.shingles(4));
-    let sets = Some(shingles.clone());
-    let bytes = bytes_of(&shingles);
-    let described = Described::new(Scale::twentieths(LEAST_TWENTIETHS), bytes, move |a, b| {
-        Some(jaccard(&shingles[a], &shingles[b]))
-    });
-    Described { sets, ..described }
+pub(in crate::eval) struct Exact {
+    shingles: Vec<Vec<u64>>,
 }
+
+impl Exact {
+    pub(in crate::eval) fn new(corpus: &Corpus) -> Self {
+        Self {
+            shingles: corpus.shingles(4),
+        }
+    }
+}
+
+impl Method for Exact {
+    fn scale(&self) -> Scale {
+        Scale::twentieths(LEAST_TWENTIETHS)
+    }
+
+    fn bytes(&self) -> usize {
+        bytes(&self.shingles)
+    }
+
+    fn score(&self, a: usize, b: usize) -> Option<f64> {
+        Some(jaccard(&self.shingles[a], &self.shingles[b]))
+    }
+
+    fn indexed(&self, least: f64) -> Option<Vec<Scored>> {
+        Some(jaccard_pairs(&self.shingles, least))
+    }
+}
+
+type Score = Box<dyn Fn(&[u64], &[u64]) -> f64 + Sync>;
 
 /// A list of hashes for each document, and the score of two lists.
-fn hash_lists(
+pub(in crate::eval) struct HashLists {
     lists: Vec<Vec<u64>>,
+    score: Score,
     scale: Scale,
-    score: impl Fn(&[u64], &[u64]) -> f64 + Send + Sync + 'static,
-) -> Described {
-    Described::new(scale, bytes_of(&lists), move |a, b| {
-        Some(score(&lists[a], &lists[b]))
-    })
+    /// Whether the score estimates the Jaccard similarity of 4-token shingles.
+    estimates: bool,
 }
 
-/// The same, if the score estimates the Jaccard similarity of 4-token shingles.
-fn estimates(
-    lists: Vec<Vec<u64>>,
-    score: impl Fn(&[u64], &[u64]) -> f64 + Send + Sync + 'static,
-) -> Described {
-    let described = hash_lists(lists, Scale::twentieths(LEAST_TWENTIETHS), score);
-    Described {
-        estimate: Some(described.score.clone()),
-        ..described
+impl HashLists {
+    /// `minwise-hash`: the least value of each of K hash functions over the 4-token shingles. The share of the
+    /// functions whose least values are equal, position by position, estimates the Jaccard similarity.
+    ///
+    /// # References
+    ///
+    /// Broder: On the Resemblance and Containment of Documents, SEQUENCES 1997. Broder, Charikar, Frieze,
+    /// Mitzenmacher: Min-Wise Independent Permutations, STOC 1998.
+    pub(in crate::eval) fn minwise_hash(corpus: &Corpus, functions: u32) -> Self {
+        let functions = functions as usize;
+        let shingles = corpus.shingles(4);
+        Self {
+            lists: shingles.iter().map(|set| minima(set, functions)).collect(),
+            score: Box::new(move |a, b| equal(a, b) as f64 / functions as f64),
+            scale: Scale::twentieths(LEAST_TWENTIETHS),
+            estimates: true,
+        }
+    }
+
+    /// `bottom-k`: the K least hashes of the 4-token shingles under one hash function. The K least values of both
+    /// documents together are a sample of the union. The share of them that both documents have estimates the Jaccard
+    /// similarity.
+    ///
+    /// # References
+    ///
+    /// Broder: On the Resemblance and Containment of Documents, SEQUENCES 1997, the sketch MIN_s and its first
+    /// theorem, which is this estimate. Cohen, Kaplan: Summarizing Data Using Bottom-k Sketches, PODC 2007.
+    pub(in crate::eval) fn bottom_k(corpus: &Corpus, kept: u32) -> Self {
+        let kept = kept as usize;
+        // Shingles are hashes already, and in order.
+        let mut lists = corpus.shingles(4);
+        for set in &mut lists {
+            set.truncate(kept);
+            set.shrink_to_fit();
+        }
+        Self {
+            lists,
+            score: Box::new(move |a, b| estimate(a, b, kept)),
+            scale: Scale::twentieths(LEAST_TWENTIETHS),
+            estimates: true,
+        }
+    }
+
+    /// `supershingles`: 84 minwise values of 8-token shingles, folded into 6 supershingles.
+    ///
+    /// The 84 values are cut into 6 parts of 14, and the hash of a part is a supershingle. The number of equal
+    /// supershingles is the score. The papers take two documents for near-duplicates if 2 of 6 are equal.
+    ///
+    /// Papers hash with Rabin fingerprints; here it is xxh3. Tokens are those of the text schemes, not the longest
+    /// runs of letters and digits.
+    ///
+    /// # References
+    ///
+    /// Broder, Glassman, Manasse, Zweig: Syntactic Clustering of the Web, WWW 1997. Fetterly, Manasse, Najork: On
+    /// the Evolution of Clusters of Near-Duplicate Web Pages, 2003. Henzinger: Finding Near-Duplicate Web Pages,
+    /// SIGIR 2006, section 2, for the numbers: m = 84, m' = 6, l = 14, shingles of 8 tokens, 2 equal.
+    pub(in crate::eval) fn supershingles(corpus: &Corpus) -> Self {
+        Self {
+            lists: supershingles(corpus),
+            score: Box::new(|a, b| equal(a, b) as f64),
+            scale: Scale::Equal(SUPERSHINGLES as u32),
+            estimates: false,
+        }
     }
 }
 
-/// `minwise-hash`: the least value of each of K hash functions over the 4-token shingles. The share of the functions
-/// whose least values are equal, position by position, estimates the Jaccard similarity.
-///
-/// # References
-///
-/// Broder: On the Resemblance and Containment of Documents, SEQUENCES 1997. Broder, Charikar, Frieze, Mitzenmacher:
-/// Min-Wise Independent Permutations, STOC 1998.
-pub(in crate::eval) fn minwise_hash(corpus: &Corpus, functions: u32) -> Described {
-    let functions = functions as usize;
-    let shingles = corpus.shingles(4);
-    let lists = shingles.iter().map(|set| minima(set, functions)).collect();
-    estimates(lists, move |a, b| equal(a, b) as f64 / functions as f64)
-}
-
-/// `bottom-k`: the K least hashes of the 4-token shingles under one hash function. The K least values of both documents
-/// together are a sample of the union. The share of them that both documents have estimates the Jaccard similarity.
-///
-/// # References
-///
-/// Broder: On the Resemblance and Containment of Documents, SEQUENCES 1997, the sketch MIN_s and its first theorem,
-/// which is this estimate. Cohen, Kaplan: Summarizing Data Using Bottom-k Sketches, PODC 2007.
-pub(in crate::eval) fn bottom_k(corpus: &Corpus, kept: u32) -> Described {
-    let kept = kept as usize;
-    // Shingles are hashes already, and in order.
-    let mut lists = corpus.shingles(4);
-    for set in &mut lists {
-        set.truncate(kept);
-        set.shrink_to_fit();
+impl Method for HashLists {
+    fn scale(&self) -> Scale {
+        self.scale.clone()
     }
-    estimates(lists, move |a, b| estimate(a, b, kept))
-}
 
-/// `supershingles`: 84 minwise values of 8-token shingles, folded into 6 supershingles.
-///
-/// The 84 values are cut into 6 parts of 14, and the hash of a part is a supershingle. The number of equal
-/// supershingles is the score. The papers take two documents for near-duplicates if 2 of 6 are equal.
-///
-/// Papers hash with Rabin fingerprints; here it is xxh3. Tokens are those of the text schemes, not the longest runs of
-/// letters and digits.
-///
-/// # References
-///
-/// Broder, Glassman, Manasse, Zweig: Syntactic Clustering of the Web, WWW 1997. Fetterly, Manasse, Najork: On the
-/// Evolution of Clusters of Near-Duplicate Web Pages, 2003. Henzinger: Finding Near-Duplicate Web Pages, SIGIR 2006,
-/// section 2, for the numbers: m = 84, m' = 6, l = 14, shingles of 8 tokens, 2 equal.
-pub(in crate::eval) fn supershingles(corpus: &Corpus) -> Described {
-    let scale = Scale::Equal(SUPERSHINGLES as u32);
-    hash_lists(supershingles_of(corpus), scale, |a, b| equal(a, b) as f64)
+    fn bytes(&self) -> usize {
+        bytes(&self.lists)
+    }
+
+    fn score(&self, a: usize, b: usize) -> Option<f64> {
+        Some((self.score)(&self.lists[a], &self.lists[b]))
+    }
+
+    fn estimate(&self, a: usize, b: usize) -> Option<f64> {
+        self.score(a, b).filter(|_| self.estimates)
+    }
 }
 
 /// The least value of each function over the elements. Empty if there are none.
@@ -143,7 +184,7 @@ const FUNCTIONS: usize = 84;
 const SUPERSHINGLES: usize = 6;
 
 /// The supershingles of each document. A document without tokens has none.
-pub(super) fn supershingles_of(corpus: &Corpus) -> Vec<Vec<u64>> {
+pub(super) fn supershingles(corpus: &Corpus) -> Vec<Vec<u64>> {
     let mut all = Vec::with_capacity(corpus.len());
     for set in corpus.shingles(TOKENS) {
         all.push(folded(&minima(&set, FUNCTIONS)));
@@ -161,7 +202,7 @@ fn folded(minima: &[u64]) -> Vec<u64> {
 }
 
 /// The bytes of the hashes of all documents.
-pub(super) fn bytes_of(lists: &[Vec<u64>]) -> usize {
+pub(super) fn bytes(lists: &[Vec<u64>]) -> usize {
     lists.iter().map(|list| size_of::<u64>() * list.len()).sum()
 }
 
@@ -175,7 +216,6 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::eval::overlap::jaccard_pairs;
 
     /// The example of the paper has `a rose is a rose is a rose`, whose distinct 4-shingles are `a rose is a`,
     /// `rose is a rose` and `is a rose is`. The second text, by hand, adds `a rose is red`.
@@ -186,12 +226,11 @@ mod tests {
             "a rose is a rose is a rose is red",
             "thorn",
         ]);
-        let described = exact(&corpus);
-        assert_eq!(described.bytes, 8 * (3 + 4 + 1));
-        assert_eq!((described.score)(0, 1), Some(0.75));
-        assert_eq!((described.score)(0, 2), Some(0.0));
-        let sets = described.sets.expect("they are indexed");
-        assert_eq!(jaccard_pairs(&sets, 0.5), [(0, 1, 0.75)]);
+        let described = Exact::new(&corpus);
+        assert_eq!(described.bytes(), 8 * (3 + 4 + 1));
+        assert_eq!(described.score(0, 1), Some(0.75));
+        assert_eq!(described.score(0, 2), Some(0.0));
+        assert_eq!(described.indexed(0.5), Some(vec![(0, 1, 0.75)]));
     }
 
     /// By hand: 3 of 4 positions are equal. The sets {0..90} and {10..100} have 80 of 100 in common, and with

@@ -1,13 +1,33 @@
 //! `spotsigs`: short chains of words that follow stop words, compared as multisets.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::eval::corpus::Corpus;
-use crate::eval::method::{Described, Scale};
-use crate::eval::overlap::jaccard;
+use crate::eval::method::{Method, Scale};
+use crate::eval::overlap::{Scored, jaccard, jaccard_pairs};
+
+/// A spot is an antecedent, which is a frequent stop word, with the next two words that are not stop words.
+/// The score is the Jaccard similarity of the multisets of spots. The words are English: texts without its
+/// stop words have no spots and match nothing.
+///
+/// The paper measures several sets of antecedents, distances and lengths of chains. Here the distance is 1 and
+/// the length 2, as in its example. It can also leave out spots that are rare or frequent in the collection, and
+/// texts of few spots. That is not done here: where a page has one copy, the spots that both share are the rare ones.
+/// Nor are texts compared in partitions by their lengths: an index of the spots finds the same pairs.
+///
+/// # References
+///
+/// Theobald, Siddharth, Paepcke: SpotSigs: Robust and Efficient Near Duplicate Detection in Large Web
+/// Collections, SIGIR 2008: spots in section 3.
+pub(in crate::eval) struct SpotSigs {
+    /// For each document the hashes of its spots, in order. The first occurrence of a spot, the second and so on each
+    /// have a hash of their own. So the Jaccard similarity of these sets is that of the multisets.
+    spots: Vec<Vec<u64>>,
+    /// The number of distinct spots of all documents.
+    distinct: usize,
+}
 
 /// The stop words that begin a spot: the articles, and the forms of be, can, will, have and do, which were the
 /// best in the paper.
@@ -23,47 +43,26 @@ const OTHERS: &str = "about after all also and any as at because before but by d
 /// The words of a chain.
 const CHAIN: usize = 2;
 
-/// A spot is an antecedent, which is a frequent stop word, with the next two words that are not stop words.
-/// The score is the Jaccard similarity of the multisets of spots. The words are English: texts without its
-/// stop words have no spots and match nothing.
-///
-/// The paper measures several sets of antecedents, distances and lengths of chains. Here the distance is 1 and
-/// the length 2, as in its example. It can also leave out spots that are rare or frequent in the collection, and
-/// texts of few spots. That is not done here: where a page has one copy, the spots that both share are the rare ones.
-/// Nor are texts compared in partitions by their lengths: an index of the spots finds the same pairs.
-///
-/// # References
-///
-/// Theobald, Siddharth, Paepcke: SpotSigs: Robust and Efficient Near Duplicate Detection in Large Web
-/// Collections, SIGIR 2008: spots in section 3.
-pub(in crate::eval) fn spotsigs(corpus: &Corpus) -> Described {
-    let kinds = kinds(&corpus.words);
-    // For each document the hashes of its spots, in order. The first occurrence of a spot, the second and so on each
-    // have a hash of their own. So the Jaccard similarity of these sets is that of the multisets.
-    let mut spots = Vec::with_capacity(corpus.len());
-    // The number of distinct spots of all documents.
-    let mut distinct = 0;
-    for document in &corpus.documents {
-        let mut counts: HashMap<[u32; CHAIN + 1], u64> = HashMap::new();
-        let mut hashes = Vec::new();
-        for spot in spots_of(&document.tokens, &kinds) {
-            let count = counts.entry(spot).or_default();
-            let bytes = spot.map(|word| corpus.word_hash(word).to_le_bytes());
-            hashes.push(xxh3_64_with_seed(bytes.as_flattened(), *count));
-            *count += 1;
+impl SpotSigs {
+    pub(in crate::eval) fn new(corpus: &Corpus) -> Self {
+        let kinds = kinds(&corpus.words);
+        let mut spots = Vec::with_capacity(corpus.len());
+        let mut distinct = 0;
+        for document in &corpus.documents {
+            let mut counts: HashMap<[u32; CHAIN + 1], u64> = HashMap::new();
+            let mut hashes = Vec::new();
+            for spot in spots_of(&document.tokens, &kinds) {
+                let count = counts.entry(spot).or_default();
+                let bytes = spot.map(|word| corpus.word_hash(word).to_le_bytes());
+                hashes.push(xxh3_64_with_seed(bytes.as_flattened(), *count));
+                *count += 1;
+            }
+            hashes.sort_unstable();
+            distinct += counts.len();
+            spots.push(hashes);
         }
-        hashes.sort_unstable();
-        distinct += counts.len();
-        spots.push(hashes);
+        Self { spots, distinct }
     }
-    let spots = Arc::new(spots);
-    let sets = Some(spots.clone());
-    // A hash and a count for each distinct spot.
-    let bytes = distinct * (size_of::<u64>() + size_of::<u32>());
-    let described = Described::new(Scale::twentieths(6), bytes, move |a, b| {
-        Some(jaccard(&spots[a], &spots[b])).filter(|&score| score > 0.0)
-    });
-    Described { sets, ..described }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -108,10 +107,28 @@ fn spots_of(tokens: &[u32], kinds: &[Kind]) -> Vec<[u32; CHAIN + 1]> {
     spots
 }
 
+impl Method for SpotSigs {
+    fn scale(&self) -> Scale {
+        Scale::twentieths(6)
+    }
+
+    /// A hash and a count for each distinct spot.
+    fn bytes(&self) -> usize {
+        self.distinct * (size_of::<u64>() + size_of::<u32>())
+    }
+
+    fn score(&self, a: usize, b: usize) -> Option<f64> {
+        Some(jaccard(&self.spots[a], &self.spots[b])).filter(|&score| score > 0.0)
+    }
+
+    fn indexed(&self, least: f64) -> Option<Vec<Scored>> {
+        Some(jaccard_pairs(&self.spots, least))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::eval::overlap::jaccard_pairs;
 
     fn spots(text: &str) -> Vec<String> {
         let corpus = Corpus::from_texts(&[text]);
@@ -152,11 +169,10 @@ mod tests {
         let [x, y, z] = ["the x p ", "the y q ", "the z r "];
         let texts = [[x, x, y].concat(), [x, y, y, z].concat(), String::new()];
         let corpus = Corpus::from_texts(&texts.each_ref().map(String::as_str));
-        let described = spotsigs(&corpus);
-        assert_eq!((described.score)(0, 1), Some(0.4));
-        assert_eq!((described.score)(2, 2), None);
-        let sets = described.sets.expect("they are indexed");
-        assert_eq!(jaccard_pairs(&sets, 0.3), [(0, 1, 0.4)]);
-        assert_eq!(described.bytes, 12 * (2 + 3));
+        let described = SpotSigs::new(&corpus);
+        assert_eq!(described.score(0, 1), Some(0.4));
+        assert_eq!(described.score(2, 2), None);
+        assert_eq!(described.indexed(0.3), Some(vec![(0, 1, 0.4)]));
+        assert_eq!(described.bytes(), 12 * (2 + 3));
     }
 }

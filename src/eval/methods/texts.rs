@@ -1,26 +1,45 @@
 //! `words` and `cosine`: texts compared exactly, by their words.
 
 use crate::eval::corpus::Corpus;
-use crate::eval::method::{Described, Scale};
+use crate::eval::method::{Method, Scale};
 use crate::text::TextMeasure;
+
+pub(in crate::eval) struct Texts {
+    measure: TextMeasure,
+    /// The words of each document, in order, with their counts.
+    counts: Vec<Vec<(u32, u32)>>,
+}
 
 /// The least value that is looked at. Texts of one language have many words in common.
 const LEAST_TWENTIETHS: u32 = 10;
 
-pub(in crate::eval) fn texts(corpus: &Corpus, measure: TextMeasure) -> Described {
-    // The words of each document, in order, with their counts.
-    let mut counts: Vec<Vec<(u32, u32)>> = Vec::with_capacity(corpus.len());
-    for document in &corpus.documents {
-        let mut sorted = document.tokens.clone();
-        sorted.sort_unstable();
-        let same = sorted.chunk_by(|a, b| a == b);
-        counts.push(same.map(|same| (same[0], same.len() as u32)).collect());
+impl Texts {
+    pub(in crate::eval) fn new(corpus: &Corpus, measure: TextMeasure) -> Self {
+        let mut counts = Vec::with_capacity(corpus.len());
+        for document in &corpus.documents {
+            let mut sorted = document.tokens.clone();
+            sorted.sort_unstable();
+            let same = sorted.chunk_by(|a, b| a == b);
+            counts.push(same.map(|same| (same[0], same.len() as u32)).collect());
+        }
+        Self { measure, counts }
     }
-    let words: usize = counts.iter().map(Vec::len).sum();
-    let bytes = words * size_of::<(u32, u32)>();
-    Described::new(Scale::twentieths(LEAST_TWENTIETHS), bytes, move |a, b| {
-        Some(measure.of_counts(merged(&counts[a], &counts[b])))
-    })
+}
+
+impl Method for Texts {
+    fn scale(&self) -> Scale {
+        Scale::twentieths(LEAST_TWENTIETHS)
+    }
+
+    fn bytes(&self) -> usize {
+        let words: usize = self.counts.iter().map(Vec::len).sum();
+        words * size_of::<(u32, u32)>()
+    }
+
+    fn score(&self, a: usize, b: usize) -> Option<f64> {
+        let counts = merged(&self.counts[a], &self.counts[b]);
+        Some(self.measure.of_counts(counts))
+    }
 }
 
 /// The counts of each word that is in one of two sorted lists or in both.
@@ -51,14 +70,14 @@ mod tests {
         let texts = ["a b a", "b A, c b", "d", "...", "c c c d a"];
         let corpus = Corpus::from_texts(&texts);
         for measure in [TextMeasure::Words, TextMeasure::Cosine] {
-            let described = super::texts(&corpus, measure);
+            let described = Texts::new(&corpus, measure);
             for a in 0..texts.len() {
                 for b in 0..texts.len() {
                     let expected = measure.of(texts[a], texts[b]);
-                    assert_eq!((described.score)(a, b), Some(expected), "{a} {b}");
+                    assert_eq!(described.score(a, b), Some(expected), "{a} {b}");
                 }
             }
-            assert_eq!(described.bytes, 8 * (2 + 3 + 1 + 3));
+            assert_eq!(described.bytes(), 8 * (2 + 3 + 1 + 3));
         }
     }
 }
