@@ -173,8 +173,24 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// The directory in which the file `path` is or will be. It is an error if there is no such directory.
+/// Whether a path ends in a slash, or in a slash and a dot.
+pub(crate) fn is_named_as_directory(path: &Path) -> bool {
+    let name = path.as_os_str().as_encoded_bytes();
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    name.last()
+        .is_some_and(|&last| std::path::is_separator(last.into()))
+}
+
+/// The directory in which the file `path` is or will be. It is an error if there is no such directory, or if the path
+/// is named as a directory.
 pub(crate) fn directory_of(path: &Path) -> Result<&Path> {
+    if is_named_as_directory(path) {
+        let reason = "a path with a slash at its end is that of a directory; name a file";
+        return Err(Error::io(path)(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            reason,
+        )));
+    }
     let directory = folder_of(path);
     if directory.is_dir() {
         return Ok(directory);
@@ -795,6 +811,10 @@ mod tests {
             directory_of(Path::new("/no/such/d.simdb")),
             Err(Error::Io { .. })
         ));
+        for name in ["/", "d/", "d/."] {
+            let error = directory_of(Path::new(name)).expect_err("a directory");
+            assert!(error.to_string().contains("name a file"), "{name}: {error}");
+        }
         Ok(())
     }
 

@@ -114,6 +114,9 @@ pub(super) fn name_databases(error: Failure, databases: &[&Path]) -> Failure {
         return error;
     }
     let names = databases.iter().map(|path| path.display().to_string());
-    let names = names.collect::<Vec<_>>().join(" or ");
+    let mut names: Vec<_> = names.collect();
+    // A database may be compared with itself.
+    names.dedup();
+    let names = names.join(" or ");
     format!("{names}: {}", Error::with_causes(&*error)).into()
 }

@@ -11,7 +11,7 @@ use super::console::Console;
 use super::output::Output;
 use super::pair_output::Sink;
 use super::verbs::Opening;
-use crate::files::{self, Existing, NewFile, directory_of, ensure_nothing_at};
+use crate::files::{self, Existing, NewFile, ensure_nothing_at};
 use crate::source::Source;
 use crate::{CreateOptions, Database, Document, Error, PairPosition, Snapshot};
 
@@ -324,7 +324,6 @@ impl WholeFile {
 
     /// The new file, and where it is to stand.
     fn new_file(&self) -> Result<(PathBuf, NewFile), Failure> {
-        directory_of(&self.place).map_err(|_| self.refused("there is no such folder"))?;
         NewFile::at(&self.place, self.existing).map_err(|error| match error {
             Error::Io { source, .. } => self.failed(&source),
             error => error.into(),

@@ -414,10 +414,7 @@ impl Resumable {
     ) -> Result<(Self, Option<PairPosition>), Failure> {
         let failed = Error::io(path);
         let sidecar = sidecar_of(path);
-        if directory_of(path).is_err() {
-            let folder = path.parent().unwrap_or(path).display();
-            return Err(format!("{}: there is no directory {folder}", path.display()).into());
-        }
+        directory_of(path)?;
         let is_new = !Self::is_begun(path);
         if let Ok(text) = fs::read_to_string(&sidecar) {
             // Before the file is made.

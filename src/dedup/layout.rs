@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::dedup::Dedup;
 use super::work::OUTPUT;
 use crate::error::{Error, Result};
-use crate::files::is_named_as_unwritten;
+use crate::files::{is_named_as_directory, is_named_as_unwritten};
 use crate::ingest::{Cut, InputFormat, Packing, RecordId, StoredRecords};
 
 /// The files of the output, in the order of the inputs.
@@ -207,12 +207,4 @@ fn is_known(extension: &str) -> bool {
         "parquet", "jsonl", "ndjson", "json", "tsv", "warc", "txt", "gz", "zst",
     ]
     .contains(&extension)
-}
-
-/// Whether a path ends in a slash, or in a slash and a dot.
-pub(super) fn is_named_as_directory(path: &Path) -> bool {
-    let name = path.as_os_str().as_encoded_bytes();
-    let name = name.strip_suffix(b".").unwrap_or(name);
-    name.last()
-        .is_some_and(|&last| std::path::is_separator(last.into()))
 }

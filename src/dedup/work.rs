@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use super::dedup::Dedup;
 use super::events::DedupTotals;
-use super::layout::is_named_as_directory;
 use super::writing::Written;
 use crate::database::{Database, OpenOptions};
 use crate::error::{Error, Result};
 use crate::files::{
     Existing, NewFile, already_exists, are_same_bytes, create, ensure_named_as_plain, folder_of,
-    make_directory, remove, remove_directory, rename, replace, sync_directory, sync_file,
+    is_named_as_directory, make_directory, remove, remove_directory, rename, replace,
+    sync_directory, sync_file,
 };
 use crate::ingest::{RecordId, Records, StoredRecords};
 use crate::process::Process;

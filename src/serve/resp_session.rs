@@ -415,12 +415,17 @@ impl<'s> RespSession<'s> {
                 });
             }
         };
-        if rest
-            .next()
-            .is_some_and(|word| word.eq_ignore_ascii_case(b"AUTH"))
-        {
-            let message = "simdb has no passwords: whoever may open the socket is answered";
-            return Err(Refusal::syntax(message));
+        while let Some(word) = rest.next() {
+            if word.eq_ignore_ascii_case(b"AUTH") {
+                let message = "simdb has no passwords: whoever may open the socket is answered";
+                return Err(Refusal::syntax(message));
+            }
+            // Clients need no names here.
+            if !word.eq_ignore_ascii_case(b"SETNAME") || rest.next().is_none() {
+                return Err(Refusal::syntax(
+                    "HELLO takes a version and SETNAME with a name",
+                ));
+            }
         }
         let answers = &mut self.outgoing.answers;
         answers.version = version;

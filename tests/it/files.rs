@@ -51,6 +51,35 @@ fn no_file_is_called_as_standard_output_is() -> TestResult {
     Ok(())
 }
 
+/// The system said only that something is not there. `backup d.simdb x/.` made a file `x`, and failed all the same.
+#[test]
+fn no_file_is_named_as_a_directory() -> TestResult {
+    let folder = Folder::new()?;
+    drop(folder.tiny_database("d.simdb")?);
+    folder.file("in.jsonl", "{\"id\":\"a\",\"text\":\"short\"}\n")?;
+    for name in ["x/", "x/."] {
+        for command in [
+            "create NAME",
+            "ingest NAME in.jsonl",
+            "serve NAME --until-idle 0",
+            "load NAME in.jsonl",
+            "backup d.simdb NAME",
+            "salvage d.simdb NAME",
+            "report d.simdb --html NAME",
+            "pairs d.simdb --output NAME",
+            "eval in.jsonl --plot NAME",
+        ] {
+            let command = command.replace("NAME", name);
+            folder.run(&command)?.refused("name a file");
+            assert_eq!(folder.count()?, 2, "{command}");
+        }
+        assert_error!(
+            Database::create(folder.path(name), &CreateOptions::new()) => Error::Io { .. }
+        );
+    }
+    Ok(())
+}
+
 #[test]
 fn creation_never_touches_an_existing_file() -> TestResult {
     let folder = Folder::new()?;

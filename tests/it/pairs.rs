@@ -692,6 +692,9 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
     folder
         .run("pairs d.simdb --with o.simdb --max-distance 64")?
         .refused("d.simdb or o.simdb: the database is damaged");
+    folder
+        .run("pairs o.simdb --with o.simdb --max-distance 64")?
+        .refused("simdb: o.simdb: the database is damaged");
     // Also of a file that another process has open.
     let held = Database::open(&path, &OpenOptions::new().serve(true))?;
     assert_eq!(done!("pairs", &path).out.lines().count(), 6);

@@ -1111,6 +1111,15 @@ fn what_clients_of_redis_say_by_themselves_is_answered() -> TestResult {
             &["HELLO", "3", "AUTH", "user", "word"],
             "-ERR simdb has no passwords",
         ),
+        (
+            &["hello", "2", "setname", "me", "auth", "user", "word"],
+            "-ERR simdb has no passwords",
+        ),
+        (
+            &["hello", "2", "setname", "me"],
+            "*14\r\n$6\r\nserver\r\n$5\r\nsimdb\r\n",
+        ),
+        (&["HELLO", "2", "SETNAME"], "-ERR HELLO takes"),
         (&["CLIENT", "SETINFO", "LIB-NAME", "redis-py"], "+OK\r\n"),
         (&["client", "setname", "me"], "+OK\r\n"),
         (&["CLIENT", "LIST"], "-ERR"),
