@@ -5,7 +5,7 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -33,8 +33,8 @@ pub(super) fn parse_json(
         is_row,
         options,
     };
-    let fields = reading
-        .deserialize(&mut deserializer)
+    let fields = deserializer
+        .deserialize_map(reading)
         .map_err(|error| not_json(text, 0, &error))?;
     deserializer
         .end()
@@ -107,7 +107,7 @@ fn is_part_of_word(byte: &&u8) -> bool {
 fn names_of(object: &str, is_row: bool) -> Vec<String> {
     let mut deserializer = serde_json::Deserializer::from_str(object);
     let names = Names { is_row };
-    serde::Deserializer::deserialize_map(&mut deserializer, names).unwrap_or_default()
+    deserializer.deserialize_map(names).unwrap_or_default()
 }
 
 /// Reads the names of the fields of an object.
@@ -593,17 +593,6 @@ struct FieldsOf<'l, 'o> {
     line: &'l str,
     is_row: bool,
     options: &'o ReadOptions,
-}
-
-impl<'l> DeserializeSeed<'l> for FieldsOf<'l, '_> {
-    type Value = Fields<'l>;
-
-    fn deserialize<D>(self, deserializer: D) -> Result<Fields<'l>, D::Error>
-    where
-        D: serde::Deserializer<'l>,
-    {
-        deserializer.deserialize_map(self)
-    }
 }
 
 impl<'l> Visitor<'l> for FieldsOf<'l, '_> {
