@@ -125,22 +125,19 @@ fn best_candidate(
         if is_tried || encoding == REPLACEMENT || is_wide(encoding) && !has_wide(bytes) {
             continue;
         }
-        let decoded = match utf_8.take_if(|_| encoding == UTF_8) {
+        let mut decoded = match utf_8.take_if(|_| encoding == UTF_8) {
             Some(decoded) => decoded,
             None => Decoded::new(encoding, bytes),
         };
-        match decoded.text_that_fits(Strictness::Controls) {
-            Ok(text) => return Ok(text),
-            Err(decoded) if encoding == UTF_8 && is_likely_utf_8 && decoded.loses_little() => {
-                return Ok(decoded.text);
-            }
-            Err(mut decoded) => {
-                if !decoded.fits(Strictness::Malformed) && !decoded.is_nearly_whole() {
-                    decoded.text = String::new();
-                }
-                tried.push((encoding, decoded));
-            }
+        if decoded.fits(Strictness::Controls)
+            || encoding == UTF_8 && is_likely_utf_8 && decoded.loses_little()
+        {
+            return Ok(decoded.text);
         }
+        if !decoded.fits(Strictness::Malformed) && !decoded.is_nearly_whole() {
+            decoded.text = String::new();
+        }
+        tried.push((encoding, decoded));
     }
     let misfit = match tried.first() {
         Some((encoding, decoded)) => decoded.misfit(encoding),
@@ -233,9 +230,8 @@ fn is_unreadable(bytes: &[u8]) -> bool {
 /// The text in UTF-16 or ISO-2022-JP, if the bytes show that.
 fn text_of_plain_evidence(bytes: &[u8], said: Option<&'static Encoding>) -> Option<String> {
     if let Some(encoding) = wide_without_mark(bytes) {
-        return Decoded::new(encoding, bytes)
-            .text_that_fits(Strictness::Malformed)
-            .ok();
+        let decoded = Decoded::new(encoding, bytes);
+        return decoded.fits(Strictness::Malformed).then_some(decoded.text);
     }
     // Each character that is not Latin stands behind an escape, and all bytes are ASCII.
     let has_escapes = memchr::memchr(0x1b, bytes).is_some() && bytes.is_ascii();
@@ -489,14 +485,6 @@ impl Decoded {
     /// Whether it is UTF-8 without an error, with at least so many continuation bytes.
     fn is_clean(&self, least: usize) -> bool {
         self.errors == 0 && self.continued >= least
-    }
-
-    fn text_that_fits(self, strictness: Strictness) -> Result<String, Self> {
-        if self.fits(strictness) {
-            Ok(self.text)
-        } else {
-            Err(self)
-        }
     }
 
     /// Whether a reader misses next to nothing of a text that can only be in this encoding.
