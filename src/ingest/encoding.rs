@@ -604,56 +604,41 @@ fn label_of_tags(page: &[u8]) -> Option<&[u8]> {
             .iter()
             .position(|&byte| byte.is_ascii_whitespace() || b"/>".contains(&byte))?;
         let (name, behind) = name.split_at(length);
-        let mut attributes = Attributes { rest: behind };
-        if name == b"meta" && !is_end {
-            let meta = Meta::read(&mut attributes)?;
-            if let Some(label) = meta.label() {
-                return Some(label);
-            }
+        rest = behind;
+        if name == b"meta"
+            && !is_end
+            && let Some(label) = label_of_meta(&mut rest)?
+        {
+            return Some(label);
         }
-        while attributes.next_one()?.is_some() {}
-        rest = attributes.rest;
+        while next_attribute(&mut rest)?.is_some() {}
         if let Some((_, end)) = RAW_ELEMENTS.iter().find(|(raw, _)| *raw == name && !is_end) {
             rest = &rest[memmem::find(rest, end)?..];
         }
     }
 }
 
-/// What the attributes of `meta` say.
-#[derive(Default)]
-struct Meta<'p> {
-    equivalent: Option<&'p [u8]>,
-    charset: Option<&'p [u8]>,
-    content: Option<&'p [u8]>,
-}
-
-impl<'p> Meta<'p> {
-    /// `None` if the page ends within the tag.
-    fn read(attributes: &mut Attributes<'p>) -> Option<Self> {
-        let mut meta = Self::default();
-        while let Some((name, value)) = attributes.next_one()? {
-            // The first attribute of a name counts.
-            match name {
-                b"charset" => _ = meta.charset.get_or_insert(value),
-                b"content" => _ = meta.content.get_or_insert(value),
-                b"http-equiv" => _ = meta.equivalent.get_or_insert(value),
-                _ => {}
-            }
+/// The label of an encoding that is known, as the attributes of a tag `meta` say it. The outer `None` is the end of the
+/// page.
+fn label_of_meta<'p>(rest: &mut &'p [u8]) -> Option<Option<&'p [u8]>> {
+    let mut equivalent: Option<&[u8]> = None;
+    let mut charset = None;
+    let mut content = None;
+    while let Some((name, value)) = next_attribute(rest)? {
+        // The first attribute of a name counts.
+        match name {
+            b"charset" => _ = charset.get_or_insert(value),
+            b"content" => _ = content.get_or_insert(value),
+            b"http-equiv" => _ = equivalent.get_or_insert(value),
+            _ => {}
         }
-        Some(meta)
     }
-
-    /// The label of an encoding that is known.
-    fn label(&self) -> Option<&'p [u8]> {
-        let label = match (self.charset, self.content) {
-            (Some(label), _) => label,
-            (None, Some(content)) if self.equivalent == Some(b"content-type") => {
-                charset_of(content)?
-            }
-            _ => return None,
-        };
-        encoding_of_label(label).map(|_| label)
-    }
+    let label = match (charset, content) {
+        (Some(label), _) => Some(label),
+        (None, Some(content)) if equivalent == Some(b"content-type") => charset_of(content),
+        _ => None,
+    };
+    Some(label.filter(|label| encoding_of_label(label).is_some()))
 }
 
 /// The label in the value of `content`.
@@ -700,48 +685,40 @@ fn before(bytes: &[u8], byte: u8) -> Option<&[u8]> {
     memchr::memchr(byte, bytes).map(|at| &bytes[..at])
 }
 
-/// The attributes of a tag, in lower case.
-struct Attributes<'p> {
-    rest: &'p [u8],
-}
-
-impl<'p> Attributes<'p> {
-    /// The name and the value of the next attribute. The inner `None` is the end of the tag, the outer one that of the
-    /// page.
-    fn next_one(&mut self) -> Option<Option<(&'p [u8], &'p [u8])>> {
-        let before = self
-            .rest
-            .iter()
-            .position(|&byte| !byte.is_ascii_whitespace() && byte != b'/')?;
-        let bytes = &self.rest[before..];
-        self.rest = bytes;
-        if bytes[0] == b'>' {
-            return Some(None);
-        }
-        // A `=` at the beginning is a part of the name.
-        let end = 1 + bytes[1..]
-            .iter()
-            .position(|&byte| byte.is_ascii_whitespace() || b"=/>".contains(&byte))?;
-        let (name, behind) = bytes.split_at(end);
-        self.rest = behind;
-        let Some(value) = behind.trim_ascii_start().strip_prefix(b"=") else {
-            return Some(Some((name, b"")));
-        };
-        let value = value.trim_ascii_start();
-        let (value, behind) = match value.first()? {
-            quote @ (b'"' | b'\'') => {
-                let end = memchr::memchr(*quote, &value[1..])?;
-                (&value[1..=end], &value[end + 2..])
-            }
-            _ => value.split_at(
-                value
-                    .iter()
-                    .position(|&byte| byte.is_ascii_whitespace() || byte == b'>')?,
-            ),
-        };
-        self.rest = behind;
-        Some(Some((name, value)))
+/// The name and the value of the next attribute of a tag. The inner `None` is the end of the tag, the outer one that of
+/// the page.
+fn next_attribute<'p>(rest: &mut &'p [u8]) -> Option<Option<(&'p [u8], &'p [u8])>> {
+    let before = rest
+        .iter()
+        .position(|&byte| !byte.is_ascii_whitespace() && byte != b'/')?;
+    let bytes = &rest[before..];
+    *rest = bytes;
+    if bytes[0] == b'>' {
+        return Some(None);
     }
+    // A `=` at the beginning is a part of the name.
+    let end = 1 + bytes[1..]
+        .iter()
+        .position(|&byte| byte.is_ascii_whitespace() || b"=/>".contains(&byte))?;
+    let (name, behind) = bytes.split_at(end);
+    *rest = behind;
+    let Some(value) = behind.trim_ascii_start().strip_prefix(b"=") else {
+        return Some(Some((name, b"")));
+    };
+    let value = value.trim_ascii_start();
+    let (value, behind) = match value.first()? {
+        quote @ (b'"' | b'\'') => {
+            let end = memchr::memchr(*quote, &value[1..])?;
+            (&value[1..=end], &value[end + 2..])
+        }
+        _ => value.split_at(
+            value
+                .iter()
+                .position(|&byte| byte.is_ascii_whitespace() || byte == b'>')?,
+        ),
+    };
+    *rest = behind;
+    Some(Some((name, value)))
 }
 
 #[cfg(test)]
