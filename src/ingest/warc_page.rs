@@ -333,11 +333,7 @@ struct Head<'b> {
     status: u16,
     /// Those that say something of the page.
     fields: Vec<(&'b [u8], Cow<'b, [u8]>)>,
-    /// Whether the last line was such a field.
-    is_in_field: bool,
-    /// Whether one of its lines begins a page.
-    begins_page: bool,
-    /// Whether it has a page: by such a line, or, without a blank line at its end, by what looks like one.
+    /// Whether it has a page: by a line that begins one, or, without a blank line at its end, by what looks like one.
     has_page: bool,
 }
 
@@ -369,54 +365,50 @@ impl<'b> Head<'b> {
     const MOST: usize = 1_000;
 
     fn split_first(bytes: &'b [u8]) -> Option<(Self, &'b [u8])> {
+        const PAGE: [&[u8]; 5] = [b"<!doctype", b"<html", b"<head", b"<body", b"<?xml"];
         let (line, mut rest) = split_line(bytes);
         let mut head = Self {
             status: status_of(line).or_else(|| status_without_version(line, rest))?,
             fields: Vec::new(),
-            is_in_field: false,
             has_page: false,
-            begins_page: false,
         };
         // Its lines end in carriage returns alone.
         let is_one_line = line.trim_ascii().contains(&b'\r');
+        // Whether one of its lines begins a page, and whether the last one was a field that is kept.
+        let mut begins_page = false;
+        let mut is_in_field = false;
         while !rest.is_empty() {
             let (line, behind) = split_line(rest);
             rest = behind;
             // Some servers write white space there, or two carriage returns.
             if line.trim_ascii().is_empty() {
-                head.has_page = head.begins_page;
+                head.has_page = begins_page;
                 break;
             }
-            head.add(line);
+            if matches!(line[0], b' ' | b'\t') {
+                if let Some((_, value)) = head.fields.last_mut()
+                    && is_in_field
+                {
+                    value.to_mut().push(b' ');
+                    value.to_mut().extend_from_slice(line.trim_ascii());
+                }
+                continue;
+            }
+            begins_page |= PAGE.iter().any(|tag| begins_with(line, tag));
+            let colon = memchr::memchr(b':', line);
+            let name = line[..colon.unwrap_or(line.len())].trim_ascii();
+            head.has_page |= line.contains(&b'<') && !is_token(name);
+            let is_known = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
+            is_in_field = Self::NAMES.iter().any(is_known) && head.fields.len() < Self::MOST;
+            if let Some(colon) = colon
+                && is_in_field
+            {
+                let value = line[colon + 1..].trim_ascii();
+                head.fields.push((name, Cow::Borrowed(value)));
+            }
         }
         head.has_page |= is_one_line;
         Some((head, rest))
-    }
-
-    /// Adds a line: a field, or more of the field before. What is neither is left out.
-    fn add(&mut self, line: &'b [u8]) {
-        if matches!(line[0], b' ' | b'\t') {
-            if let Some((_, value)) = self.fields.last_mut()
-                && self.is_in_field
-            {
-                value.to_mut().push(b' ');
-                value.to_mut().extend_from_slice(line.trim_ascii());
-            }
-            return;
-        }
-        let beginning: [&[u8]; 5] = [b"<!doctype", b"<html", b"<head", b"<body", b"<?xml"];
-        self.begins_page |= beginning.iter().any(|tag| begins_with(line, tag));
-        let colon = memchr::memchr(b':', line);
-        let name = line[..colon.unwrap_or(line.len())].trim_ascii();
-        self.has_page |= line.contains(&b'<') && !is_token(name);
-        let is_known = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
-        self.is_in_field = Self::NAMES.iter().any(is_known) && self.fields.len() < Self::MOST;
-        if let Some(colon) = colon
-            && self.is_in_field
-        {
-            let value = line[colon + 1..].trim_ascii();
-            self.fields.push((name, Cow::Borrowed(value)));
-        }
     }
 
     /// Whether the answer has a part of a page and not all of it (RFC 9110, 15.3.7).
