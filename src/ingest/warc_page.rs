@@ -385,6 +385,7 @@ impl<'b> Head<'b> {
                 head.has_page = begins_page;
                 break;
             }
+            // A field, or more of the field before. What is neither is left out.
             if matches!(line[0], b' ' | b'\t') {
                 if let Some((_, value)) = head.fields.last_mut()
                     && is_in_field
