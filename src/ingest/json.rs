@@ -211,15 +211,14 @@ fn without_mark(name: &str, _: bool) -> (&str, bool) {
     (name, false)
 }
 
-/// The names that the caller has given: of the key, the text and the page.
-fn named_by_caller(options: &ReadOptions) -> impl Iterator<Item = &str> {
-    let named = [&options.key_field, &options.text_field, &options.html_field];
-    named.into_iter().filter_map(|name| name.as_deref())
+/// The names that the caller may have given: of the key, the text and the page.
+fn named_by_caller(options: &ReadOptions) -> [Option<&str>; 3] {
+    [&options.key_field, &options.text_field, &options.html_field].map(Option::as_deref)
 }
 
 /// Whether a field of this name may have bytes that are not UTF-8. As another field they are as if they were absent.
 fn takes_bytes(name: &str, options: &ReadOptions) -> bool {
-    named_by_caller(options).any(|named| named == name)
+    named_by_caller(options).contains(&Some(name))
         || matches!(name, "key" | "id" | "url" | "text" | "html" | "payload")
 }
 
@@ -402,21 +401,6 @@ impl<'l> Fields<'l> {
             "group" => &mut self.group,
             _ => return None,
         })
-    }
-
-    /// The fields that the caller has named, with the names.
-    fn of_caller<'f, 'o>(
-        &'f mut self,
-        options: &'o ReadOptions,
-    ) -> impl Iterator<Item = (&'o str, &'f mut Option<Field<'l>>)> {
-        let named = [
-            (&options.key_field, &mut self.key),
-            (&options.text_field, &mut self.text),
-            (&options.html_field, &mut self.html),
-        ];
-        named
-            .into_iter()
-            .filter_map(|(name, field)| Some((name.as_deref()?, field)))
     }
 
     /// The first field that is not empty, of those that name a document.
@@ -613,9 +597,9 @@ impl<'l> Visitor<'l> for FieldsOf<'l, '_> {
             let (name, is_packed) = without_mark(&name, is_row);
             let is_absent = is_packed && !takes_bytes(name, options);
             let is_needed = !is_absent && fields.named(name, options).is_some();
-            let mut named = named_by_caller(options);
-            let holds_needed = named.any(|named| behind_first(named, name).is_some());
-            if !is_needed && !holds_needed {
+            // Where the caller has named fields within this one.
+            let within_it = named_by_caller(options).map(|named| behind_first(named?, name));
+            if !is_needed && within_it == [None; 3] {
                 _ = map.next_value::<IgnoredAny>()?;
                 continue;
             }
@@ -623,9 +607,10 @@ impl<'l> Visitor<'l> for FieldsOf<'l, '_> {
             if is_needed && let Some(needed) = fields.named(name, options) {
                 *needed = value.map(|value| Field::new(line, value, is_packed));
             }
-            for (named, needed) in fields.of_caller(options) {
-                if let Some(rest) = behind_first(named, name) {
-                    let value = value.and_then(|value| within(value, rest));
+            let of_caller = [&mut fields.key, &mut fields.text, &mut fields.html];
+            for (pointer, needed) in within_it.into_iter().zip(of_caller) {
+                if let Some(pointer) = pointer {
+                    let value = value.and_then(|value| within(value, pointer));
                     *needed = value.map(|value| Field::new(line, value, is_packed));
                 }
             }
