@@ -32,7 +32,19 @@ pub(super) fn parse_warc(
     let Some(page) = WarcPage::new(record)? else {
         return Ok(None);
     };
-    page.parse(most_bytes, times)
+    let Some(content) = page.head.content(page.sent, &page.said, most_bytes)? else {
+        return Ok(None);
+    };
+    let seen = if times {
+        seen_at(&page.header, &page.head)?
+    } else {
+        None
+    };
+    let key = (!page.address.is_empty()).then_some(page.address);
+    Ok(Some(Parsed {
+        seen,
+        ..Parsed::new(key, content)
+    }))
 }
 
 /// Whether a record of this beginning is no page.
@@ -96,28 +108,6 @@ impl<'b> WarcPage<'b> {
             sent,
         }))
     }
-
-    fn parse(self, most_bytes: usize, times: bool) -> Result<Option<Parsed>, Reason> {
-        let page = self.head.decode(self.sent, most_bytes)?;
-        // An answer to HEAD has the head of a page, 204 says that there is none, and a server may have gone before it
-        // sent any. The page of the address stays.
-        if page.trim_ascii().is_empty() {
-            return Ok(None);
-        }
-        let Some(content) = page::content(&page, &self.said)? else {
-            return Ok(None);
-        };
-        let seen = if times {
-            seen_at(&self.header, &self.head)?
-        } else {
-            None
-        };
-        let key = (!self.address.is_empty()).then_some(self.address);
-        Ok(Some(Parsed {
-            seen,
-            ..Parsed::new(key, content)
-        }))
-    }
 }
 
 /// The content of a file that is the answer of a server with its head, as programs save it on demand. `None` if it is
@@ -133,11 +123,7 @@ pub(super) fn content_of_answer(file: &[u8], most_bytes: usize) -> Result<Option
     if !head.add_types(&mut said) || !said.is_page() {
         return Ok(None);
     }
-    let page = head.decode(sent, most_bytes)?;
-    match page.trim_ascii().is_empty() {
-        true => Ok(None),
-        false => page::content(&page, &said),
-    }
+    head.content(sent, &said, most_bytes)
 }
 
 /// Whether an address is that of something a crawler notes of its work: an answer about a name, a log, or what a
@@ -463,11 +449,22 @@ impl<'b> Head<'b> {
         has_type
     }
 
-    /// The page in a body. It may have `most_bytes` unpacked.
-    fn decode<'s>(&self, sent: &'s [u8], most_bytes: usize) -> Result<Cow<'s, [u8]>, Reason> {
+    /// The content of the page in a body. It may have `most_bytes` unpacked. `None` if it is no page of text.
+    fn content(
+        &self,
+        sent: &[u8],
+        said: &Said,
+        most_bytes: usize,
+    ) -> Result<Option<Content>, Reason> {
         let transfer = self.words("transfer-encoding");
         let encodings = self.words("content-encoding");
-        body::decode_body(sent, &transfer, &encodings, most_bytes)
+        let page = body::decode_body(sent, &transfer, &encodings, most_bytes)?;
+        // An answer to HEAD has the head of a page, 204 says that there is none, and a server may have gone before it
+        // sent any. The page of the address stays.
+        if page.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        page::content(&page, said)
     }
 
     /// The values of all fields of this name, which is in small letters.
