@@ -396,10 +396,6 @@ impl Records {
                 }
             }
         }
-        Ok(self.without_failed())
-    }
-
-    fn without_failed(&mut self) -> Vec<(PathBuf, Error)> {
         let mut failed = Vec::new();
         let begins = mem::take(&mut self.begins);
         for (path, begin) in mem::take(&mut self.paths).into_iter().zip(begins) {
@@ -414,7 +410,7 @@ impl Records {
         self.names = None;
         self.next = 0;
         self.progress.begin_again();
-        failed
+        Ok(failed)
     }
 
     /// Compares a file with what was read of it before. Other inputs are compared when they are read.
