@@ -43,7 +43,7 @@ pub(super) fn decoded(
     if let Some((encoding, length)) = Encoding::for_bom(bytes) {
         bytes = &bytes[length..];
         let decoded = Decoded::new(encoding, bytes);
-        if decoded.fits(Strictness::Malformed) {
+        if decoded.fits() {
             return Ok(decoded.text);
         }
     }
@@ -95,7 +95,7 @@ fn is_of_letters(bytes: &[u8], encoding: &'static Encoding) -> bool {
     }
     let decoded = Decoded::new(encoding, bytes);
     // Several encodings are one to a text, such as GBK and gb18030.
-    decoded.fits(Strictness::Controls) && {
+    decoded.fits_without_controls() && {
         let guess = guessed(bytes);
         guess == encoding || Decoded::new(guess, bytes).text == decoded.text
     }
@@ -129,12 +129,12 @@ fn best_candidate(
             Some(decoded) => decoded,
             None => Decoded::new(encoding, bytes),
         };
-        if decoded.fits(Strictness::Controls)
+        if decoded.fits_without_controls()
             || encoding == UTF_8 && is_likely_utf_8 && decoded.loses_little()
         {
             return Ok(decoded.text);
         }
-        if !decoded.fits(Strictness::Malformed) && !decoded.is_nearly_whole() {
+        if !decoded.fits() && !decoded.is_nearly_whole() {
             decoded.text = String::new();
         }
         tried.push((encoding, decoded));
@@ -145,7 +145,7 @@ fn best_candidate(
     };
     let mut nearly_whole = None;
     for (_, decoded) in tried {
-        if decoded.fits(Strictness::Malformed) {
+        if decoded.fits() {
             return Ok(decoded.text);
         }
         if nearly_whole.is_none() && decoded.is_nearly_whole() {
@@ -205,7 +205,7 @@ fn readable(label: &[u8]) -> Option<&'static Encoding> {
 pub(super) fn is_wide_text(bytes: &[u8], charset: Option<&str>) -> bool {
     let said = charset.and_then(|label| readable(label.as_bytes()));
     said.is_some_and(|encoding| {
-        is_wide(encoding) && Decoded::new(encoding, bytes).fits(Strictness::Controls)
+        is_wide(encoding) && Decoded::new(encoding, bytes).fits_without_controls()
     })
 }
 
@@ -231,7 +231,7 @@ fn is_unreadable(bytes: &[u8]) -> bool {
 fn text_of_plain_evidence(bytes: &[u8], said: Option<&'static Encoding>) -> Option<String> {
     if let Some(encoding) = wide_without_mark(bytes) {
         let decoded = Decoded::new(encoding, bytes);
-        return decoded.fits(Strictness::Malformed).then_some(decoded.text);
+        return decoded.fits().then_some(decoded.text);
     }
     // Each character that is not Latin stands behind an escape, and all bytes are ASCII.
     let has_escapes = memchr::memchr(0x1b, bytes).is_some() && bytes.is_ascii();
@@ -374,15 +374,6 @@ fn parts_of(bytes: &[u8], size: usize) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// What must not stand in a text that fits.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Strictness {
-    /// Bytes that are no character.
-    Malformed,
-    /// Those, and the characters of control above ASCII. Where they come, the encoding is mostly another.
-    Controls,
-}
-
 /// A text, and how well the bytes fit the encoding.
 #[derive(Default)]
 struct Decoded {
@@ -464,11 +455,17 @@ impl Decoded {
 
     /// Whether at most a few characters do not fit: two, one in a hundred of those that are not ASCII, or five in a
     /// thousand of all, unless the others that are not ASCII hardly fit better.
-    fn fits(&self, strictness: Strictness) -> bool {
-        let mut misfits = self.errors;
-        if strictness == Strictness::Controls {
-            misfits += self.controls;
-        }
+    fn fits(&self) -> bool {
+        self.fits_but_for(self.errors)
+    }
+
+    /// The same, where characters of control above ASCII do not fit either. Where they come, the encoding is mostly
+    /// another.
+    fn fits_without_controls(&self) -> bool {
+        self.fits_but_for(self.errors + self.controls)
+    }
+
+    fn fits_but_for(&self, misfits: usize) -> bool {
         let fitting = (self.others + self.errors).saturating_sub(misfits);
         let are_few = misfits == self.errors && misfits <= 2
             || misfits * 100 <= fitting
