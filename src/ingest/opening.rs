@@ -54,8 +54,11 @@ impl Sample {
     }
 }
 
-/// The size of a regular file that can be opened. `None` for a pipe or a device.
+/// The size of a regular file that can be opened. `None` for standard input, a pipe or a device.
 pub(super) fn readable_bytes(path: &Path, options: &ReadOptions) -> Result<Option<u64>> {
+    if is_stdin(path) {
+        return Ok(None);
+    }
     let place = options.place_of(path);
     let metadata = fs::metadata(&place).map_err(cannot_open(path))?;
     if !metadata.is_file() {
