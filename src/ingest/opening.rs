@@ -337,7 +337,7 @@ impl Opener<'_> {
             ));
         }
         let format = match self.options.format {
-            InputFormat::Auto => detect(path, is_stdin(path), beginning)?,
+            InputFormat::Auto => detect(path, beginning)?,
             named => named,
         };
         if format.cut() != Cut::File
@@ -399,7 +399,7 @@ impl Opener<'_> {
     fn is_web_archive(self) -> bool {
         match self.options.format {
             InputFormat::Auto => {
-                let format = detect(self.path, is_stdin(self.path), b"");
+                let format = detect(self.path, b"");
                 matches!(format, Ok(InputFormat::Warc))
             }
             named => named == InputFormat::Warc,
