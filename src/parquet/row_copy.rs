@@ -109,9 +109,9 @@ impl RowCopy {
     }
 
     /// Adds the rows of a file. `fate_of` gets the numbers of rows, from 1, in order. It gives `None` for a row that is
-    /// left out, and for another what is said of it in the columns of groups, if the file gets these. All files have the
-    /// same columns. The first with rows says how the copy is packed and what its metadata are. Row groups stay as they
-    /// are, but are joined if they are together no larger than one of those before, or small.
+    /// left out, and for another what is said of it in the columns of groups, if the file gets these. All files have
+    /// the same columns. The first with rows says how the copy is packed and what its metadata are. Row groups stay as
+    /// they are, but are joined if they are together no larger than one of those before, or small.
     pub(crate) fn add(
         &mut self,
         from: &Path,
