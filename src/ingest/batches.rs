@@ -14,7 +14,7 @@ use super::record::{Documents, Fingerprinting, OnText, Record, keys_of};
 use super::records::Records;
 use super::rejected::{Reason, Rejected};
 use super::resuming::Sources;
-use crate::database::{Change, Policy, Verdict, WriteTxn};
+use crate::database::{Change, Policy, WriteTxn};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::parallel;
@@ -417,9 +417,17 @@ impl Batches<'_> {
         };
         let verdicts = txn.insert_batch_if_new(documents, &self.policy)?;
         for (document, verdict) in documents.iter().zip(&verdicts) {
+            let since = &mut self.since;
             // A document in units is counted with its head.
-            self.since.documents += u64::from(is_whole);
-            count_verdict(&mut self.since, document, verdict);
+            since.documents += u64::from(is_whole);
+            match verdict.change() {
+                Change::Inserted => since.inserted += 1,
+                Change::Replaced(_) => since.replaced += 1,
+                Change::Skipped => since.skipped += 1,
+            }
+            since.deleted += verdict.deleted().len() as u64;
+            since.duplicates += u64::from(verdict.is_duplicate());
+            since.too_short += u64::from(document.fingerprint().is_none());
             if verdict.is_duplicate() {
                 (self.report)(Event::Duplicate { document, verdict })?;
             }
@@ -489,18 +497,6 @@ struct Waiting {
 fn at_least_as_often(document: &Document, repeats: u64) -> Document {
     let repeats = document.repeats().max(repeats);
     document.clone().with_repeats(repeats)
-}
-
-/// Adds a document, or a unit of one, to totals.
-fn count_verdict(totals: &mut Totals, document: &Document, verdict: &Verdict) {
-    match verdict.change() {
-        Change::Inserted => totals.inserted += 1,
-        Change::Replaced(_) => totals.replaced += 1,
-        Change::Skipped => totals.skipped += 1,
-    }
-    totals.deleted += verdict.deleted().len() as u64;
-    totals.duplicates += u64::from(verdict.is_duplicate());
-    totals.too_short += u64::from(document.fingerprint().is_none());
 }
 
 /// One record of an input, or its end.

@@ -43,7 +43,7 @@ pub(super) fn decoded(
     if let Some((encoding, length)) = Encoding::for_bom(bytes) {
         bytes = &bytes[length..];
         let decoded = Decoded::new(encoding, bytes);
-        if decoded.fits(Strictness::Malformed) {
+        if decoded.fits() {
             return Ok(decoded.text);
         }
     }
@@ -95,7 +95,7 @@ fn is_of_letters(bytes: &[u8], encoding: &'static Encoding) -> bool {
     }
     let decoded = Decoded::new(encoding, bytes);
     // Several encodings are one to a text, such as GBK and gb18030.
-    decoded.fits(Strictness::Controls) && {
+    decoded.fits_without_controls() && {
         let guess = guessed(bytes);
         guess == encoding || Decoded::new(guess, bytes).text == decoded.text
     }
@@ -125,22 +125,19 @@ fn best_candidate(
         if is_tried || encoding == REPLACEMENT || is_wide(encoding) && !has_wide(bytes) {
             continue;
         }
-        let decoded = match utf_8.take_if(|_| encoding == UTF_8) {
+        let mut decoded = match utf_8.take_if(|_| encoding == UTF_8) {
             Some(decoded) => decoded,
             None => Decoded::new(encoding, bytes),
         };
-        match decoded.text_that_fits(Strictness::Controls) {
-            Ok(text) => return Ok(text),
-            Err(decoded) if encoding == UTF_8 && is_likely_utf_8 && decoded.loses_little() => {
-                return Ok(decoded.text);
-            }
-            Err(mut decoded) => {
-                if !decoded.fits(Strictness::Malformed) && !decoded.is_nearly_whole() {
-                    decoded.text = String::new();
-                }
-                tried.push((encoding, decoded));
-            }
+        if decoded.fits_without_controls()
+            || encoding == UTF_8 && is_likely_utf_8 && decoded.loses_little()
+        {
+            return Ok(decoded.text);
         }
+        if !decoded.fits() && !decoded.is_nearly_whole() {
+            decoded.text = String::new();
+        }
+        tried.push((encoding, decoded));
     }
     let misfit = match tried.first() {
         Some((encoding, decoded)) => decoded.misfit(encoding),
@@ -148,7 +145,7 @@ fn best_candidate(
     };
     let mut nearly_whole = None;
     for (_, decoded) in tried {
-        if decoded.fits(Strictness::Malformed) {
+        if decoded.fits() {
             return Ok(decoded.text);
         }
         if nearly_whole.is_none() && decoded.is_nearly_whole() {
@@ -208,7 +205,7 @@ fn readable(label: &[u8]) -> Option<&'static Encoding> {
 pub(super) fn is_wide_text(bytes: &[u8], charset: Option<&str>) -> bool {
     let said = charset.and_then(|label| readable(label.as_bytes()));
     said.is_some_and(|encoding| {
-        is_wide(encoding) && Decoded::new(encoding, bytes).fits(Strictness::Controls)
+        is_wide(encoding) && Decoded::new(encoding, bytes).fits_without_controls()
     })
 }
 
@@ -233,9 +230,8 @@ fn is_unreadable(bytes: &[u8]) -> bool {
 /// The text in UTF-16 or ISO-2022-JP, if the bytes show that.
 fn text_of_plain_evidence(bytes: &[u8], said: Option<&'static Encoding>) -> Option<String> {
     if let Some(encoding) = wide_without_mark(bytes) {
-        return Decoded::new(encoding, bytes)
-            .text_that_fits(Strictness::Malformed)
-            .ok();
+        let decoded = Decoded::new(encoding, bytes);
+        return decoded.fits().then_some(decoded.text);
     }
     // Each character that is not Latin stands behind an escape, and all bytes are ASCII.
     let has_escapes = memchr::memchr(0x1b, bytes).is_some() && bytes.is_ascii();
@@ -378,15 +374,6 @@ fn parts_of(bytes: &[u8], size: usize) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// What must not stand in a text that fits.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Strictness {
-    /// Bytes that are no character.
-    Malformed,
-    /// Those, and the characters of control above ASCII. Where they come, the encoding is mostly another.
-    Controls,
-}
-
 /// A text, and how well the bytes fit the encoding.
 #[derive(Default)]
 struct Decoded {
@@ -468,11 +455,17 @@ impl Decoded {
 
     /// Whether at most a few characters do not fit: two, one in a hundred of those that are not ASCII, or five in a
     /// thousand of all, unless the others that are not ASCII hardly fit better.
-    fn fits(&self, strictness: Strictness) -> bool {
-        let mut misfits = self.errors;
-        if strictness == Strictness::Controls {
-            misfits += self.controls;
-        }
+    fn fits(&self) -> bool {
+        self.fits_but_for(self.errors)
+    }
+
+    /// The same, where characters of control above ASCII do not fit either. Where they come, the encoding is mostly
+    /// another.
+    fn fits_without_controls(&self) -> bool {
+        self.fits_but_for(self.errors + self.controls)
+    }
+
+    fn fits_but_for(&self, misfits: usize) -> bool {
         let fitting = (self.others + self.errors).saturating_sub(misfits);
         let are_few = misfits == self.errors && misfits <= 2
             || misfits * 100 <= fitting
@@ -489,14 +482,6 @@ impl Decoded {
     /// Whether it is UTF-8 without an error, with at least so many continuation bytes.
     fn is_clean(&self, least: usize) -> bool {
         self.errors == 0 && self.continued >= least
-    }
-
-    fn text_that_fits(self, strictness: Strictness) -> Result<String, Self> {
-        if self.fits(strictness) {
-            Ok(self.text)
-        } else {
-            Err(self)
-        }
     }
 
     /// Whether a reader misses next to nothing of a text that can only be in this encoding.
@@ -616,56 +601,41 @@ fn label_of_tags(page: &[u8]) -> Option<&[u8]> {
             .iter()
             .position(|&byte| byte.is_ascii_whitespace() || b"/>".contains(&byte))?;
         let (name, behind) = name.split_at(length);
-        let mut attributes = Attributes { rest: behind };
-        if name == b"meta" && !is_end {
-            let meta = Meta::read(&mut attributes)?;
-            if let Some(label) = meta.label() {
-                return Some(label);
-            }
+        rest = behind;
+        if name == b"meta"
+            && !is_end
+            && let Some(label) = label_of_meta(&mut rest)?
+        {
+            return Some(label);
         }
-        while attributes.next_one()?.is_some() {}
-        rest = attributes.rest;
+        while next_attribute(&mut rest)?.is_some() {}
         if let Some((_, end)) = RAW_ELEMENTS.iter().find(|(raw, _)| *raw == name && !is_end) {
             rest = &rest[memmem::find(rest, end)?..];
         }
     }
 }
 
-/// What the attributes of `meta` say.
-#[derive(Default)]
-struct Meta<'p> {
-    equivalent: Option<&'p [u8]>,
-    charset: Option<&'p [u8]>,
-    content: Option<&'p [u8]>,
-}
-
-impl<'p> Meta<'p> {
-    /// `None` if the page ends within the tag.
-    fn read(attributes: &mut Attributes<'p>) -> Option<Self> {
-        let mut meta = Self::default();
-        while let Some((name, value)) = attributes.next_one()? {
-            // The first attribute of a name counts.
-            match name {
-                b"charset" => _ = meta.charset.get_or_insert(value),
-                b"content" => _ = meta.content.get_or_insert(value),
-                b"http-equiv" => _ = meta.equivalent.get_or_insert(value),
-                _ => {}
-            }
+/// The label of an encoding that is known, as the attributes of a tag `meta` say it. The outer `None` is the end of the
+/// page.
+fn label_of_meta<'p>(rest: &mut &'p [u8]) -> Option<Option<&'p [u8]>> {
+    let mut equivalent: Option<&[u8]> = None;
+    let mut charset = None;
+    let mut content = None;
+    while let Some((name, value)) = next_attribute(rest)? {
+        // The first attribute of a name counts.
+        match name {
+            b"charset" => _ = charset.get_or_insert(value),
+            b"content" => _ = content.get_or_insert(value),
+            b"http-equiv" => _ = equivalent.get_or_insert(value),
+            _ => {}
         }
-        Some(meta)
     }
-
-    /// The label of an encoding that is known.
-    fn label(&self) -> Option<&'p [u8]> {
-        let label = match (self.charset, self.content) {
-            (Some(label), _) => label,
-            (None, Some(content)) if self.equivalent == Some(b"content-type") => {
-                charset_of(content)?
-            }
-            _ => return None,
-        };
-        encoding_of_label(label).map(|_| label)
-    }
+    let label = match (charset, content) {
+        (Some(label), _) => Some(label),
+        (None, Some(content)) if equivalent == Some(b"content-type") => charset_of(content),
+        _ => None,
+    };
+    Some(label.filter(|label| encoding_of_label(label).is_some()))
 }
 
 /// The label in the value of `content`.
@@ -712,48 +682,40 @@ fn before(bytes: &[u8], byte: u8) -> Option<&[u8]> {
     memchr::memchr(byte, bytes).map(|at| &bytes[..at])
 }
 
-/// The attributes of a tag, in lower case.
-struct Attributes<'p> {
-    rest: &'p [u8],
-}
-
-impl<'p> Attributes<'p> {
-    /// The name and the value of the next attribute. The inner `None` is the end of the tag, the outer one that of the
-    /// page.
-    fn next_one(&mut self) -> Option<Option<(&'p [u8], &'p [u8])>> {
-        let before = self
-            .rest
-            .iter()
-            .position(|&byte| !byte.is_ascii_whitespace() && byte != b'/')?;
-        let bytes = &self.rest[before..];
-        self.rest = bytes;
-        if bytes[0] == b'>' {
-            return Some(None);
-        }
-        // A `=` at the beginning is a part of the name.
-        let end = 1 + bytes[1..]
-            .iter()
-            .position(|&byte| byte.is_ascii_whitespace() || b"=/>".contains(&byte))?;
-        let (name, behind) = bytes.split_at(end);
-        self.rest = behind;
-        let Some(value) = behind.trim_ascii_start().strip_prefix(b"=") else {
-            return Some(Some((name, b"")));
-        };
-        let value = value.trim_ascii_start();
-        let (value, behind) = match value.first()? {
-            quote @ (b'"' | b'\'') => {
-                let end = memchr::memchr(*quote, &value[1..])?;
-                (&value[1..=end], &value[end + 2..])
-            }
-            _ => value.split_at(
-                value
-                    .iter()
-                    .position(|&byte| byte.is_ascii_whitespace() || byte == b'>')?,
-            ),
-        };
-        self.rest = behind;
-        Some(Some((name, value)))
+/// The name and the value of the next attribute of a tag. The inner `None` is the end of the tag, the outer one that of
+/// the page.
+fn next_attribute<'p>(rest: &mut &'p [u8]) -> Option<Option<(&'p [u8], &'p [u8])>> {
+    let before = rest
+        .iter()
+        .position(|&byte| !byte.is_ascii_whitespace() && byte != b'/')?;
+    let bytes = &rest[before..];
+    *rest = bytes;
+    if bytes[0] == b'>' {
+        return Some(None);
     }
+    // A `=` at the beginning is a part of the name.
+    let end = 1 + bytes[1..]
+        .iter()
+        .position(|&byte| byte.is_ascii_whitespace() || b"=/>".contains(&byte))?;
+    let (name, behind) = bytes.split_at(end);
+    *rest = behind;
+    let Some(value) = behind.trim_ascii_start().strip_prefix(b"=") else {
+        return Some(Some((name, b"")));
+    };
+    let value = value.trim_ascii_start();
+    let (value, behind) = match value.first()? {
+        quote @ (b'"' | b'\'') => {
+            let end = memchr::memchr(*quote, &value[1..])?;
+            (&value[1..=end], &value[end + 2..])
+        }
+        _ => value.split_at(
+            value
+                .iter()
+                .position(|&byte| byte.is_ascii_whitespace() || byte == b'>')?,
+        ),
+    };
+    *rest = behind;
+    Some(Some((name, value)))
 }
 
 #[cfg(test)]

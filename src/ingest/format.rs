@@ -13,6 +13,7 @@ use std::path::Path;
 use encoding_rs::Encoding;
 
 use super::encoding::{UTF_8_MARK, wide_without_mark};
+use super::opening::is_stdin;
 use super::unpacked::begins_archive;
 use super::unreadable::{kind_of_mail, kind_of_many};
 use crate::error::{Error, Result};
@@ -163,7 +164,7 @@ pub(super) fn kind_by_name(path: &Path) -> Option<Kind> {
 }
 
 /// Detects the format by the name of the input and its first bytes.
-pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<InputFormat> {
+pub(super) fn detect(path: &Path, beginning: &[u8]) -> Result<InputFormat> {
     let name = plain_name(path);
     if name.ends_with(".arc") || beginning.starts_with(b"filedesc://") {
         let reason = "is a web archive of the old format ARC, which is not read; turn it into WARC";
@@ -179,7 +180,7 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
     let shown = shown.trim_ascii_start();
     let kind = kind_of_bytes(beginning);
     let is_markup = matches!(kind, Kind::Html | Kind::Xhtml | Kind::Xml);
-    let is_table = is_stdin && !is_markup && first_line(shown).contains(&b'\t');
+    let is_table = is_stdin(path) && !is_markup && first_line(shown).contains(&b'\t');
     // Programs that write many files at once leave some of them empty, beside others of records.
     let has_no_records = beginning.is_empty();
     let format = if is_named_text {
@@ -618,7 +619,7 @@ mod tests {
     #[test]
     fn what_begins_with_a_bracket_is_json_only_if_json_follows() {
         let of = |name: &str, text: &str| {
-            let format = detect(Path::new(name), name == "-", text.as_bytes());
+            let format = detect(Path::new(name), text.as_bytes());
             format.map_err(|error| error.to_string())
         };
         for name in ["-", "part-0", "wiki.data"] {
@@ -647,7 +648,7 @@ mod tests {
 
     #[test]
     fn markup_with_a_tab_is_no_table() {
-        let of = |text: &str| detect(Path::new("-"), true, text.as_bytes());
+        let of = |text: &str| detect(Path::new("-"), text.as_bytes());
         for text in ["<html\tlang=en>", "<!DOCTYPE html>\t<p>Some"] {
             assert!(matches!(of(text), Ok(InputFormat::Text)), "{text}");
         }

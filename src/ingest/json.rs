@@ -5,7 +5,7 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -33,8 +33,8 @@ pub(super) fn parse_json(
         is_row,
         options,
     };
-    let fields = reading
-        .deserialize(&mut deserializer)
+    let fields = deserializer
+        .deserialize_map(reading)
         .map_err(|error| not_json(text, 0, &error))?;
     deserializer
         .end()
@@ -107,7 +107,7 @@ fn is_part_of_word(byte: &&u8) -> bool {
 fn names_of(object: &str, is_row: bool) -> Vec<String> {
     let mut deserializer = serde_json::Deserializer::from_str(object);
     let names = Names { is_row };
-    serde::Deserializer::deserialize_map(&mut deserializer, names).unwrap_or_default()
+    deserializer.deserialize_map(names).unwrap_or_default()
 }
 
 /// Reads the names of the fields of an object.
@@ -211,15 +211,14 @@ fn without_mark(name: &str, _: bool) -> (&str, bool) {
     (name, false)
 }
 
-/// The names that the caller has given: of the key, the text and the page.
-fn named_by_caller(options: &ReadOptions) -> impl Iterator<Item = &str> {
-    let named = [&options.key_field, &options.text_field, &options.html_field];
-    named.into_iter().filter_map(|name| name.as_deref())
+/// The names that the caller may have given: of the key, the text and the page.
+fn named_by_caller(options: &ReadOptions) -> [Option<&str>; 3] {
+    [&options.key_field, &options.text_field, &options.html_field].map(Option::as_deref)
 }
 
 /// Whether a field of this name may have bytes that are not UTF-8. As another field they are as if they were absent.
 fn takes_bytes(name: &str, options: &ReadOptions) -> bool {
-    named_by_caller(options).any(|named| named == name)
+    named_by_caller(options).contains(&Some(name))
         || matches!(name, "key" | "id" | "url" | "text" | "html" | "payload")
 }
 
@@ -404,21 +403,6 @@ impl<'l> Fields<'l> {
         })
     }
 
-    /// The fields that the caller has named, with the names.
-    fn of_caller<'f, 'o>(
-        &'f mut self,
-        options: &'o ReadOptions,
-    ) -> impl Iterator<Item = (&'o str, &'f mut Option<Field<'l>>)> {
-        let named = [
-            (&options.key_field, &mut self.key),
-            (&options.text_field, &mut self.text),
-            (&options.html_field, &mut self.html),
-        ];
-        named
-            .into_iter()
-            .filter_map(|(name, field)| Some((name.as_deref()?, field)))
-    }
-
     /// The first field that is not empty, of those that name a document.
     fn key(&self, options: &ReadOptions) -> Result<Option<Vec<u8>>, Reason> {
         let candidates = [
@@ -595,17 +579,6 @@ struct FieldsOf<'l, 'o> {
     options: &'o ReadOptions,
 }
 
-impl<'l> DeserializeSeed<'l> for FieldsOf<'l, '_> {
-    type Value = Fields<'l>;
-
-    fn deserialize<D>(self, deserializer: D) -> Result<Fields<'l>, D::Error>
-    where
-        D: serde::Deserializer<'l>,
-    {
-        deserializer.deserialize_map(self)
-    }
-}
-
 impl<'l> Visitor<'l> for FieldsOf<'l, '_> {
     type Value = Fields<'l>;
 
@@ -624,9 +597,9 @@ impl<'l> Visitor<'l> for FieldsOf<'l, '_> {
             let (name, is_packed) = without_mark(&name, is_row);
             let is_absent = is_packed && !takes_bytes(name, options);
             let is_needed = !is_absent && fields.named(name, options).is_some();
-            let mut named = named_by_caller(options);
-            let holds_needed = named.any(|named| behind_first(named, name).is_some());
-            if !is_needed && !holds_needed {
+            // Where the caller has named fields within this one.
+            let within_it = named_by_caller(options).map(|named| behind_first(named?, name));
+            if !is_needed && within_it == [None; 3] {
                 _ = map.next_value::<IgnoredAny>()?;
                 continue;
             }
@@ -634,9 +607,10 @@ impl<'l> Visitor<'l> for FieldsOf<'l, '_> {
             if is_needed && let Some(needed) = fields.named(name, options) {
                 *needed = value.map(|value| Field::new(line, value, is_packed));
             }
-            for (named, needed) in fields.of_caller(options) {
-                if let Some(rest) = behind_first(named, name) {
-                    let value = value.and_then(|value| within(value, rest));
+            let of_caller = [&mut fields.key, &mut fields.text, &mut fields.html];
+            for (pointer, needed) in within_it.into_iter().zip(of_caller) {
+                if let Some(pointer) = pointer {
+                    let value = value.and_then(|value| within(value, pointer));
                     *needed = value.map(|value| Field::new(line, value, is_packed));
                 }
             }

@@ -43,13 +43,10 @@ impl From<RecordId> for [u8; RecordId::BYTES] {
 
 impl From<&[u8; Self::BYTES]> for RecordId {
     fn from(bytes: &[u8; Self::BYTES]) -> Self {
-        let (input, number) = bytes.split_at(4);
-        let (Ok(input), Ok(number)) = (input.try_into(), number.try_into()) else {
-            unreachable!("they have four and eight bytes")
-        };
+        let &[a, b, c, d, ref number @ ..] = bytes;
         Self {
-            input: u32::from_le_bytes(input),
-            number: u64::from_le_bytes(number),
+            input: u32::from_le_bytes([a, b, c, d]),
+            number: u64::from_le_bytes(*number),
         }
     }
 }

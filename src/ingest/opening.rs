@@ -54,8 +54,11 @@ impl Sample {
     }
 }
 
-/// The size of a regular file that can be opened. `None` for a pipe or a device.
+/// The size of a regular file that can be opened. `None` for standard input, a pipe or a device.
 pub(super) fn readable_bytes(path: &Path, options: &ReadOptions) -> Result<Option<u64>> {
+    if is_stdin(path) {
+        return Ok(None);
+    }
     let place = options.place_of(path);
     let metadata = fs::metadata(&place).map_err(cannot_open(path))?;
     if !metadata.is_file() {
@@ -334,7 +337,7 @@ impl Opener<'_> {
             ));
         }
         let format = match self.options.format {
-            InputFormat::Auto => detect(path, is_stdin(path), beginning)?,
+            InputFormat::Auto => detect(path, beginning)?,
             named => named,
         };
         if format.cut() != Cut::File
@@ -396,7 +399,7 @@ impl Opener<'_> {
     fn is_web_archive(self) -> bool {
         match self.options.format {
             InputFormat::Auto => {
-                let format = detect(self.path, is_stdin(self.path), b"");
+                let format = detect(self.path, b"");
                 matches!(format, Ok(InputFormat::Warc))
             }
             named => named == InputFormat::Warc,

@@ -95,23 +95,19 @@ pub(super) fn parse(
         InputFormat::Jsonl => Some(parse_json(line, position.is_row(), options)?),
         InputFormat::Tsv => Some(parse_tsv(line)?),
         InputFormat::Fingerprints => Some(parse_fingerprint(line)?),
-        InputFormat::Lines => Some(parse_line(line)?),
+        // A line names no document.
+        InputFormat::Lines => Some(Parsed::new(None, Content::Text(utf8(line)?.to_owned()))),
     };
     Ok(parsed.map(|mut parsed| {
         if options.key_by_place || format == InputFormat::Lines {
+            // That of the file, a colon, and the number of the record.
             let name = options.source_name.clone();
-            let name = name.unwrap_or_else(|| key_of(path));
-            parsed.key = Some(key_of_place(name, position.id().number));
+            let mut key = name.unwrap_or_else(|| key_of(path));
+            key.extend(format!(":{}", position.id().number).into_bytes());
+            parsed.key = Some(key);
         }
         parsed
     }))
-}
-
-/// The key of a record that is named by its place: that of the file, a colon, and the number of the record.
-fn key_of_place(mut key: Vec<u8>, number: u64) -> Vec<u8> {
-    key.push(b':');
-    key.extend(number.to_string().into_bytes());
-    key
 }
 
 /// A line without the byte order marks before it, and without many zeros. Where files were put together that begin with
@@ -152,12 +148,6 @@ fn parse_text(path: &Path, bytes: &[u8], options: &ReadOptions) -> Result<Parsed
     }
     let content = found.ok_or(Reason::no_content())?;
     Ok(Parsed::new(Some(key_of(path)), content))
-}
-
-/// The record of a line, which names no document.
-fn parse_line(line: &[u8]) -> Result<Parsed, Reason> {
-    let content = Content::Text(utf8(line)?.to_owned());
-    Ok(Parsed::new(None, content))
 }
 
 /// The path as the system has it. On Unix it need not be UTF-8.

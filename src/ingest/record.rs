@@ -181,10 +181,10 @@ impl Record {
         let hash = self.hash_for_key();
         // A text can be large. It is not kept beside its features.
         let content = mem::replace(&mut self.parsed.content, Content::TooShort);
-        let made = rule
+        let judged = rule
             .judge_owned(content)
-            .and_then(|judged| self.document_with(judged, hash));
-        made.map_err(|reason| self.rejected(reason))
+            .map_err(|reason| self.rejected(reason))?;
+        self.document_with(judged, hash)
     }
 
     /// As [`into_document`](Self::into_document), but no fingerprint is made from a text. For those who only want to
@@ -194,14 +194,6 @@ impl Record {
             return self.into_document(rule);
         }
         self.document_with(None, self.hash_for_key())
-            .map_err(|reason| self.rejected(reason))
-    }
-
-    fn document(&self, rule: Fingerprinting) -> Result<Document, Rejected> {
-        let made = rule
-            .judge(&self.parsed.content)
-            .and_then(|judged| self.document_with(judged, self.hash_for_key()));
-        made.map_err(|reason| self.rejected(reason))
     }
 
     /// The key, the group and the text or the page of the record, as it came.
@@ -226,12 +218,12 @@ impl Record {
         &self,
         judged: Option<(Fingerprint, Option<Sketch>)>,
         hash: Option<u128>,
-    ) -> Result<Document, Reason> {
-        let key = match self.id {
-            None => Cow::Borrowed(self.parsed.key.as_deref().ok_or(Reason::NoKey)?),
-            Some(id) => {
+    ) -> Result<Document, Rejected> {
+        let key = match (self.id, self.key()) {
+            (None, Some(key)) => Cow::Borrowed(key),
+            (None, None) => return Err(self.rejected(Reason::NoKey)),
+            (Some(id), key) => {
                 let text = hash.filter(|_| judged.is_none() || self.keeps_hash);
-                let key = self.parsed.key.as_deref();
                 let numbered = NumberedKey { id, text, key };
                 Cow::Owned(numbered.into())
             }
@@ -253,8 +245,10 @@ impl Record {
         if let Some(seen) = *seen {
             document = document.with_seen(seen);
         }
-        document.validate().map_err(Reason::Document)?;
-        Ok(document)
+        match document.validate() {
+            Ok(()) => Ok(document),
+            Err(error) => Err(self.rejected(Reason::Document(error))),
+        }
     }
 
     /// The hash of the text as it came, if a place names the document. It tells texts apart that have no fingerprint.
@@ -451,7 +445,8 @@ fn document_of(
     };
     // A page is read once, for its fingerprint and its text.
     let record = record.into_plain(rule);
-    let document = record.document(rule)?;
+    let judged = record.fingerprint_and_sketch(rule)?;
+    let document = record.document_with(judged, record.hash_for_key())?;
     if let Some(text) = record.text(rule) {
         on_text(&document, &text);
     }
@@ -471,9 +466,7 @@ impl Documents {
             return Ok(Self::Whole { document, lines });
         }
         // Checks the payload too, and finds the time that all units have.
-        let whole = record
-            .document_with(None, record.hash_for_key())
-            .map_err(|reason| record.rejected(reason))?;
+        let whole = record.document_with(None, record.hash_for_key())?;
         record.parsed.seen = Some(whole.seen());
         record.parsed.payload.clear();
         let units = record.into_units()?;

@@ -153,7 +153,6 @@ impl Records {
         for (path, problem) in found {
             let bytes = match problem {
                 Some(problem) => Err(problem),
-                None if is_stdin(&path) => Ok(None),
                 None => readable_bytes(&path, &options).map_err(reason_of_input),
             };
             begins.push(match bytes {
@@ -352,7 +351,7 @@ impl Records {
             return Some(name.as_slice().into());
         }
         let path = &self.paths[index];
-        if is_stdin(path) || matches!(self.begins[index], Begin::Failed { .. }) {
+        if matches!(self.begins[index], Begin::Failed { .. }) {
             return None;
         }
         let reason = match readable_bytes(path, &self.options) {
@@ -396,10 +395,6 @@ impl Records {
                 }
             }
         }
-        Ok(self.without_failed())
-    }
-
-    fn without_failed(&mut self) -> Vec<(PathBuf, Error)> {
         let mut failed = Vec::new();
         let begins = mem::take(&mut self.begins);
         for (path, begin) in mem::take(&mut self.paths).into_iter().zip(begins) {
@@ -414,13 +409,13 @@ impl Records {
         self.names = None;
         self.next = 0;
         self.progress.begin_again();
-        failed
+        Ok(failed)
     }
 
     /// Compares a file with what was read of it before. Other inputs are compared when they are read.
     pub(super) fn standing(&self, index: usize, source: &Source) -> Result<Standing> {
         let path = &self.paths[index];
-        if is_stdin(path) || readable_bytes(path, &self.options)?.is_none() {
+        if readable_bytes(path, &self.options)?.is_none() {
             return Ok(Standing::Unknown);
         }
         let standing = standing_of(path, &self.options, &source.identity(), source.has_ended());
@@ -465,7 +460,7 @@ impl Records {
         }
         for path in &self.paths[..self.next] {
             // What cannot be read is met again.
-            if is_stdin(path) || matches!(readable_bytes(path, &self.options), Ok(None)) {
+            if matches!(readable_bytes(path, &self.options), Ok(None)) {
                 return;
             }
         }

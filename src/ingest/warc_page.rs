@@ -32,7 +32,19 @@ pub(super) fn parse_warc(
     let Some(page) = WarcPage::new(record)? else {
         return Ok(None);
     };
-    page.parse(most_bytes, times)
+    let Some(content) = page.head.content(page.sent, &page.said, most_bytes)? else {
+        return Ok(None);
+    };
+    let seen = if times {
+        seen_at(&page.header, &page.head)?
+    } else {
+        None
+    };
+    let key = (!page.address.is_empty()).then_some(page.address);
+    Ok(Some(Parsed {
+        seen,
+        ..Parsed::new(key, content)
+    }))
 }
 
 /// Whether a record of this beginning is no page.
@@ -96,28 +108,6 @@ impl<'b> WarcPage<'b> {
             sent,
         }))
     }
-
-    fn parse(self, most_bytes: usize, times: bool) -> Result<Option<Parsed>, Reason> {
-        let page = self.head.decode(self.sent, most_bytes)?;
-        // An answer to HEAD has the head of a page, 204 says that there is none, and a server may have gone before it
-        // sent any. The page of the address stays.
-        if page.trim_ascii().is_empty() {
-            return Ok(None);
-        }
-        let Some(content) = page::content(&page, &self.said)? else {
-            return Ok(None);
-        };
-        let seen = if times {
-            seen_at(&self.header, &self.head)?
-        } else {
-            None
-        };
-        let key = (!self.address.is_empty()).then_some(self.address);
-        Ok(Some(Parsed {
-            seen,
-            ..Parsed::new(key, content)
-        }))
-    }
 }
 
 /// The content of a file that is the answer of a server with its head, as programs save it on demand. `None` if it is
@@ -133,11 +123,7 @@ pub(super) fn content_of_answer(file: &[u8], most_bytes: usize) -> Result<Option
     if !head.add_types(&mut said) || !said.is_page() {
         return Ok(None);
     }
-    let page = head.decode(sent, most_bytes)?;
-    match page.trim_ascii().is_empty() {
-        true => Ok(None),
-        false => page::content(&page, &said),
-    }
+    head.content(sent, &said, most_bytes)
 }
 
 /// Whether an address is that of something a crawler notes of its work: an answer about a name, a log, or what a
@@ -333,11 +319,7 @@ struct Head<'b> {
     status: u16,
     /// Those that say something of the page.
     fields: Vec<(&'b [u8], Cow<'b, [u8]>)>,
-    /// Whether the last line was such a field.
-    is_in_field: bool,
-    /// Whether one of its lines begins a page.
-    begins_page: bool,
-    /// Whether it has a page: by such a line, or, without a blank line at its end, by what looks like one.
+    /// Whether it has a page: by a line that begins one, or, without a blank line at its end, by what looks like one.
     has_page: bool,
 }
 
@@ -369,54 +351,51 @@ impl<'b> Head<'b> {
     const MOST: usize = 1_000;
 
     fn split_first(bytes: &'b [u8]) -> Option<(Self, &'b [u8])> {
+        const PAGE: [&[u8]; 5] = [b"<!doctype", b"<html", b"<head", b"<body", b"<?xml"];
         let (line, mut rest) = split_line(bytes);
         let mut head = Self {
             status: status_of(line).or_else(|| status_without_version(line, rest))?,
             fields: Vec::new(),
-            is_in_field: false,
             has_page: false,
-            begins_page: false,
         };
         // Its lines end in carriage returns alone.
         let is_one_line = line.trim_ascii().contains(&b'\r');
+        // Whether one of its lines begins a page, and whether the last one was a field that is kept.
+        let mut begins_page = false;
+        let mut is_in_field = false;
         while !rest.is_empty() {
             let (line, behind) = split_line(rest);
             rest = behind;
             // Some servers write white space there, or two carriage returns.
             if line.trim_ascii().is_empty() {
-                head.has_page = head.begins_page;
+                head.has_page = begins_page;
                 break;
             }
-            head.add(line);
+            // A field, or more of the field before. What is neither is left out.
+            if matches!(line[0], b' ' | b'\t') {
+                if let Some((_, value)) = head.fields.last_mut()
+                    && is_in_field
+                {
+                    value.to_mut().push(b' ');
+                    value.to_mut().extend_from_slice(line.trim_ascii());
+                }
+                continue;
+            }
+            begins_page |= PAGE.iter().any(|tag| begins_with(line, tag));
+            let colon = memchr::memchr(b':', line);
+            let name = line[..colon.unwrap_or(line.len())].trim_ascii();
+            head.has_page |= line.contains(&b'<') && !is_token(name);
+            let is_known = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
+            is_in_field = Self::NAMES.iter().any(is_known) && head.fields.len() < Self::MOST;
+            if let Some(colon) = colon
+                && is_in_field
+            {
+                let value = line[colon + 1..].trim_ascii();
+                head.fields.push((name, Cow::Borrowed(value)));
+            }
         }
         head.has_page |= is_one_line;
         Some((head, rest))
-    }
-
-    /// Adds a line: a field, or more of the field before. What is neither is left out.
-    fn add(&mut self, line: &'b [u8]) {
-        if matches!(line[0], b' ' | b'\t') {
-            if let Some((_, value)) = self.fields.last_mut()
-                && self.is_in_field
-            {
-                value.to_mut().push(b' ');
-                value.to_mut().extend_from_slice(line.trim_ascii());
-            }
-            return;
-        }
-        let beginning: [&[u8]; 5] = [b"<!doctype", b"<html", b"<head", b"<body", b"<?xml"];
-        self.begins_page |= beginning.iter().any(|tag| begins_with(line, tag));
-        let colon = memchr::memchr(b':', line);
-        let name = line[..colon.unwrap_or(line.len())].trim_ascii();
-        self.has_page |= line.contains(&b'<') && !is_token(name);
-        let is_known = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
-        self.is_in_field = Self::NAMES.iter().any(is_known) && self.fields.len() < Self::MOST;
-        if let Some(colon) = colon
-            && self.is_in_field
-        {
-            let value = line[colon + 1..].trim_ascii();
-            self.fields.push((name, Cow::Borrowed(value)));
-        }
     }
 
     /// Whether the answer has a part of a page and not all of it (RFC 9110, 15.3.7).
@@ -470,11 +449,22 @@ impl<'b> Head<'b> {
         has_type
     }
 
-    /// The page in a body. It may have `most_bytes` unpacked.
-    fn decode<'s>(&self, sent: &'s [u8], most_bytes: usize) -> Result<Cow<'s, [u8]>, Reason> {
+    /// The content of the page in a body. It may have `most_bytes` unpacked. `None` if it is no page of text.
+    fn content(
+        &self,
+        sent: &[u8],
+        said: &Said,
+        most_bytes: usize,
+    ) -> Result<Option<Content>, Reason> {
         let transfer = self.words("transfer-encoding");
         let encodings = self.words("content-encoding");
-        body::decode_body(sent, &transfer, &encodings, most_bytes)
+        let page = body::decode_body(sent, &transfer, &encodings, most_bytes)?;
+        // An answer to HEAD has the head of a page, 204 says that there is none, and a server may have gone before it
+        // sent any. The page of the address stays.
+        if page.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        page::content(&page, said)
     }
 
     /// The values of all fields of this name, which is in small letters.
@@ -754,15 +744,24 @@ mod tests {
         assert!(page_of(4, "HTTP/1.1 200 OK").contains("200 OK"));
     }
 
+    /// The page of the address was replaced by one that is too short to judge.
     #[test]
     fn an_empty_record_takes_the_place_of_no_page() {
         for block in [
             "",
             "\r\n",
             "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 700\r\n\r\n",
+            "HTTP/1.1 204 No Content\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         ] {
             assert_eq!(parse("", block), Ok(None), "{block:?}");
         }
+        let page = parse(
+            "",
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>words",
+        );
+        assert!(matches!(page, Ok(Some(_))));
     }
 
     #[test]
@@ -875,32 +874,12 @@ mod tests {
         }
     }
 
-    /// The page of the address was replaced by one that is too short to judge.
-    #[test]
-    fn an_answer_without_a_body_is_no_page() {
-        let parse = |answer: &str| {
-            let head = "WARC/1.0\r\nWARC-Type: response\r\nContent-Type: application/http\r\n\r\n";
-            parse_warc(format!("{head}{answer}").as_bytes(), 1 << 20, false)
-        };
-        for answer in [
-            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 700\r\n\r\n",
-            "HTTP/1.1 204 No Content\r\n\r\n",
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        ] {
-            assert!(matches!(parse(answer), Ok(None)), "{answer}");
-        }
-        let page = parse("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>words");
-        assert!(matches!(page, Ok(Some(_))));
-    }
-
     /// A part took the place of the whole page.
     #[test]
     fn a_part_of_a_page_is_no_page() {
         let is_page = |range: &str| {
-            let head = "WARC/1.0\r\nWARC-Type: response\r\nContent-Type: application/http\r\n\r\n";
             let answer = "HTTP/1.1 206 Partial Content\r\nContent-Type: text/html\r\n";
-            let record = format!("{head}{answer}{range}\r\n\r\n<p>words");
-            let parsed = parse_warc(record.as_bytes(), 1 << 20, false);
+            let parsed = parse("", &format!("{answer}{range}\r\n\r\n<p>words"));
             parsed.is_ok_and(|page| page.is_some())
         };
         assert!(is_page("Content-Range: bytes 0-7/8"));

@@ -152,32 +152,33 @@ impl<'s> Export<'s> {
             ..Shape::default()
         };
         loop {
-            let written = self.write(path.as_ref(), shape, &header, &mut |done| {
+            let exported = self.write(path.as_ref(), &mut shape, &header, &mut |done| {
                 Error::if_broken(progress(done, stats.documents))
             })?;
-            match written {
-                Written::Whole(exported) => return Ok(exported),
-                Written::Needs(wider) => shape = wider,
+            if let Some(exported) = exported {
+                return Ok(exported);
             }
         }
     }
 
+    /// Writes a file of a shape. `None` if a document needs columns that it does not have: then the shape has them.
     fn write(
         &self,
         path: &Path,
-        shape: Shape,
+        shape: &mut Shape,
         header: &Header,
         progress: &mut dyn FnMut(u64) -> Result<()>,
-    ) -> Result<Written> {
-        let mut columns = Columns::new(shape);
+    ) -> Result<Option<Exported>> {
+        let mut columns = Columns::new(*shape);
         let mut output = Output::create(path, self.replace, columns.take(), properties(header))?;
         let mut documents = 0u64;
         let mut left_out = 0;
         for document in self.snapshot.documents() {
             let document = document?;
             let needed = shape.with(&document);
-            if needed != shape {
-                return Ok(Written::Needs(needed));
+            if needed != *shape {
+                *shape = needed;
+                return Ok(None);
             }
             columns.push(documents.cast_signed(), &document);
             documents += 1;
@@ -189,18 +190,12 @@ impl<'s> Export<'s> {
         }
         output.write(columns.take())?;
         let bytes = output.keep()?;
-        Ok(Written::Whole(Exported {
+        Ok(Some(Exported {
             documents,
             bytes,
             payloads_left_out: left_out,
         }))
     }
-}
-
-enum Written {
-    Whole(Exported),
-    /// A document needs columns that the file does not have.
-    Needs(Shape),
 }
 
 /// Which columns a file has. It is found while the documents are written: most databases need the least.

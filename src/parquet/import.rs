@@ -7,7 +7,7 @@ use arrow_array::RecordBatch;
 use parquet::arrow::ProjectionMask;
 
 use super::inputs::{
-    Batches, Kind, bytes, ensure_types, files_of, fingerprint, names_of, number, open, refused,
+    FileRows, Kind, bytes, ensure_types, files_of, fingerprint, names_of, number, open, refused,
     seconds,
 };
 use super::schema::{
@@ -246,10 +246,7 @@ impl std::fmt::Debug for ImportedDocuments {
 
 struct Reading {
     file: ImportFile,
-    batches: Batches,
-    batch: Option<RecordBatch>,
-    /// The next row of the batch.
-    row: usize,
+    rows: FileRows,
 }
 
 impl Reading {
@@ -257,36 +254,18 @@ impl Reading {
         let builder = open(&file.path)?;
         let columns =
             ProjectionMask::columns(builder.parquet_schema(), COLUMNS.map(|(name, _)| name));
-        let batches = Batches::new(&file.path, builder, columns, TOGETHER)?;
-        Ok(Self {
-            file,
-            batches,
-            batch: None,
-            row: 0,
-        })
+        let rows = FileRows::new(&file.path, builder, columns, TOGETHER)?;
+        Ok(Self { file, rows })
     }
 
     fn next(&mut self, stored_in: Option<(Scheme, SketchSize)>) -> Option<Result<Document>> {
-        loop {
-            if let Some(batch) = &self.batch
-                && self.row < batch.num_rows()
-            {
-                let read = document(batch, self.row, self.file.scope.as_deref(), stored_in);
-                self.row += 1;
-                let place = self.batches.read - (batch.num_rows() - self.row) as u64;
-                return Some(
-                    read.map_err(|reason| {
-                        refused(&self.file.path)(format!("row {place}: {reason}"))
-                    }),
-                );
-            }
-            self.batch = None;
-            self.row = 0;
-            match self.batches.next()? {
-                Ok(batch) => self.batch = Some(batch),
-                Err(error) => return Some(Err(error)),
-            }
-        }
+        let (batch, row, number) = match self.rows.next_row().transpose()? {
+            Ok(next) => next,
+            Err(error) => return Some(Err(error)),
+        };
+        let read = document(batch, row, self.file.scope.as_deref(), stored_in);
+        let refused = refused(&self.file.path);
+        Some(read.map_err(|reason| refused(format!("row {number}: {reason}"))))
     }
 }
 

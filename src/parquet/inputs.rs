@@ -313,17 +313,20 @@ fn rows_together(metadata: &ParquetMetaData, most: usize) -> usize {
     together.max(1)
 }
 
-/// All rows of a file, some at a time. After an error it ends. Rows that are missing are an error at the end: where
-/// pages are damaged, the reader may just stop.
-pub(super) struct Batches {
+/// All rows of a file, of which some are in memory at a time. After an error it ends. Rows that are missing are an
+/// error at the end: where pages are damaged, the reader may just stop.
+pub(super) struct FileRows {
     path: PathBuf,
     reader: Option<ParquetRecordBatchReader>,
+    /// The rows that were read together, and the next of them.
+    batch: Option<RecordBatch>,
+    row: usize,
     /// The rows that the file says it has, and those that were read.
     pub(super) rows: u64,
     pub(super) read: u64,
 }
 
-impl Batches {
+impl FileRows {
     /// Of these columns, and of at most so many rows each. `path` is that of the file.
     pub(super) fn new(
         path: &Path,
@@ -338,27 +341,48 @@ impl Batches {
         Ok(Self {
             path: path.to_owned(),
             reader: Some(reader),
+            batch: None,
+            row: 0,
             rows,
             read: 0,
         })
     }
-}
 
-impl Iterator for Batches {
-    type Item = Result<RecordBatch>;
+    /// The next row: those that were read with it, its place among them, and its number in the file, from 1.
+    pub(super) fn next_row(&mut self) -> Result<Option<(&RecordBatch, usize, u64)>> {
+        while self
+            .batch
+            .as_ref()
+            .is_none_or(|batch| self.row == batch.num_rows())
+        {
+            // There may be no room for two.
+            self.batch = None;
+            self.row = 0;
+            let Some(batch) = self.next_batch()? else {
+                return Ok(None);
+            };
+            self.batch = Some(batch);
+        }
+        let row = self.row;
+        self.row += 1;
+        Ok(self.batch.as_ref().map(|batch| {
+            let before = self.read - batch.num_rows() as u64;
+            (batch, row, before + self.row as u64)
+        }))
+    }
 
-    fn next(&mut self) -> Option<Self::Item> {
-        let reader = self.reader.as_mut()?;
-        let next = guarded(&self.path, || Ok(reader.next().transpose()?)).transpose();
-        if let Some(Ok(batch)) = &next {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let Some(reader) = &mut self.reader else {
+            return Ok(None);
+        };
+        let next = guarded(&self.path, || Ok(reader.next().transpose()?));
+        if let Ok(Some(batch)) = &next {
             self.read += batch.num_rows() as u64;
             return next;
         }
         self.reader = None;
         match next {
-            None if self.read != self.rows => {
-                Some(Err(other_rows(&self.path, self.rows, self.read)))
-            }
+            Ok(None) if self.read != self.rows => Err(other_rows(&self.path, self.rows, self.read)),
             next => next,
         }
     }

@@ -7,7 +7,7 @@ use arrow_array::RecordBatch;
 use arrow_array::builder::{Int32Builder, Int64Builder};
 use parquet::arrow::ProjectionMask;
 
-use super::inputs::{Batches, Kind, ensure_types, files_of, fingerprint, number, open, refused};
+use super::inputs::{FileRows, Kind, ensure_types, files_of, fingerprint, number, open, refused};
 use super::output::{Column, Output, column, properties_of_pairs};
 use crate::database::GivenPairs;
 use crate::error::{Error, Result};
@@ -149,22 +149,20 @@ impl PairClusters {
             let builder = open(path)?;
             let columns =
                 ProjectionMask::columns(builder.parquet_schema(), COLUMNS.map(|(name, _)| name));
-            let mut row_of_file = 0u64;
-            for batch in Batches::new(path, builder, columns, TOGETHER)? {
-                let batch = batch?;
-                for row in 0..batch.num_rows() {
-                    let (a, b, distance) = pair_of(&batch, row).map_err(|reason| Error::Input {
-                        source_name: path.display().to_string(),
-                        line: Some(row_of_file + row as u64 + 1),
-                        reason,
-                    })?;
-                    if distance <= self.max_distance {
-                        pairs.add(a, b);
-                    }
+            let mut rows = FileRows::new(path, builder, columns, TOGETHER)?;
+            while let Some((batch, row, number)) = rows.next_row()? {
+                let (a, b, distance) = pair_of(batch, row).map_err(|reason| Error::Input {
+                    source_name: path.display().to_string(),
+                    line: Some(number),
+                    reason,
+                })?;
+                if distance <= self.max_distance {
+                    pairs.add(a, b);
                 }
-                row_of_file += batch.num_rows() as u64;
-                read += batch.num_rows() as u64;
-                Error::if_broken(progress(read, self.rows))?;
+                if row + 1 == batch.num_rows() {
+                    read += batch.num_rows() as u64;
+                    Error::if_broken(progress(read, self.rows))?;
+                }
             }
         }
         let members = pairs.into_clusters(self.connected)?;

@@ -90,7 +90,8 @@ pub enum KeyColumns {
 pub struct PairFile {
     output: Output,
     path: std::path::PathBuf,
-    order: Sides,
+    /// Whether the side of the lesser INT64 comes first, as in SQL. Otherwise they are of different databases.
+    is_ordered: bool,
     columns: Columns,
     rows: u64,
 }
@@ -103,15 +104,6 @@ struct Columns {
     keys: [BinaryBuilder; 2],
     key_columns: KeyColumns,
     similarity: Float64Builder,
-}
-
-/// Whether the sides of a pair may be exchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sides {
-    /// The lesser INT64 comes first, as in SQL.
-    Ordered,
-    /// They are of different databases.
-    Given,
 }
 
 impl std::fmt::Debug for PairFile {
@@ -140,7 +132,7 @@ impl PairFile {
         Ok(Self {
             output: Output::create(path, replace, columns.take(), properties_of_pairs())?,
             path: path.to_owned(),
-            order: Sides::Ordered,
+            is_ordered: true,
             columns,
             rows: 0,
         })
@@ -150,7 +142,7 @@ impl PairFile {
     /// whose fingerprint is less, as an INT64.
     #[must_use]
     pub fn of_two_databases(mut self) -> Self {
-        self.order = Sides::Given;
+        self.is_ordered = false;
         self
     }
 
@@ -179,7 +171,7 @@ impl PairFile {
         distance: u32,
         similarity: Option<f64>,
     ) -> Result<()> {
-        if self.order == Sides::Ordered && bits_of(sides[0]) > bits_of(sides[1]) {
+        if self.is_ordered && bits_of(sides[0]) > bits_of(sides[1]) {
             sides.reverse();
         }
         let columns = &mut self.columns;

@@ -13,7 +13,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::basic::LogicalType;
 use parquet::schema::types::SchemaDescriptor;
 
-use super::inputs::{Batches, bytes_of, names_of, open, refused, time_of, whole_of};
+use super::inputs::{FileRows, bytes_of, names_of, open, refused, time_of, whole_of};
 use crate::error::{Error, Result};
 
 /// The most rows that are read together.
@@ -26,11 +26,8 @@ pub(crate) const IN_BASE64: &str = "\0base64";
 /// Columns of other types are left out, except where they are refused by whoever parses the line, and so are values
 /// that are null.
 pub(crate) struct RowLines {
-    batches: Batches,
+    rows: FileRows,
     forms: Vec<Form>,
-    /// The rows that were read together, and the next of them.
-    batch: Option<RecordBatch>,
-    row: usize,
     /// The line of a row, and how much of it was used.
     line: Vec<u8>,
     used: usize,
@@ -68,12 +65,10 @@ impl RowLines {
         }
         let columns = ProjectionMask::roots(builder.parquet_schema(), wanted);
         let all_bytes = path.metadata().map_or(0, |metadata| metadata.len());
-        let batches = Batches::new(path, builder, columns, TOGETHER)?;
+        let rows = FileRows::new(path, builder, columns, TOGETHER)?;
         Ok(Self {
-            batches,
+            rows,
             forms,
-            batch: None,
-            row: 0,
             line: Vec::new(),
             used: 0,
             long_line: 0,
@@ -88,47 +83,30 @@ impl RowLines {
     fn next_line(&mut self) -> io::Result<bool> {
         self.used = 0;
         self.line.clear();
-        loop {
-            if let Some(batch) = &self.batch
-                && self.row < batch.num_rows()
-            {
-                let mut length = Length(0);
-                if bytes_in(batch, self.row) > self.max_record_bytes {
-                    write_line(batch, &self.forms, self.row, &mut length)?;
-                }
-                if length.0 > self.max_record_bytes {
-                    self.long_line = length.0;
-                } else {
-                    write_line(batch, &self.forms, self.row, &mut self.line)?;
-                }
-                self.row += 1;
-                return Ok(true);
-            }
-            if !self.next_batch()? {
-                return Ok(false);
-            }
-        }
-    }
-
-    /// Reads the next rows. False at the end.
-    fn next_batch(&mut self) -> io::Result<bool> {
-        // There may be no room for two.
-        self.batch = None;
-        self.row = 0;
-        let Some(batch) = self.batches.next() else {
-            self.report(self.all_bytes);
-            return Ok(false);
-        };
-        let batch = batch.map_err(|error| match error {
+        let next = self.rows.next_row().map_err(|error| match error {
             // The path comes with the error of whoever reads.
             Error::Input { reason, .. } => io::Error::new(io::ErrorKind::InvalidData, reason),
             error => io::Error::other(error),
         })?;
-        self.batch = Some(batch);
-        let Batches { rows, read, .. } = self.batches;
-        let share = u128::from(self.all_bytes) * u128::from(read) / u128::from(rows.max(1));
-        let share = u64::try_from(share).unwrap_or(self.all_bytes);
-        self.report(share.min(self.all_bytes));
+        let Some((batch, row, _)) = next else {
+            self.report(self.all_bytes);
+            return Ok(false);
+        };
+        let mut length = Length(0);
+        if bytes_in(batch, row) > self.max_record_bytes {
+            write_line(batch, &self.forms, row, &mut length)?;
+        }
+        if length.0 > self.max_record_bytes {
+            self.long_line = length.0;
+        } else {
+            write_line(batch, &self.forms, row, &mut self.line)?;
+        }
+        if row == 0 {
+            let FileRows { rows, read, .. } = self.rows;
+            let share = u128::from(self.all_bytes) * u128::from(read) / u128::from(rows.max(1));
+            let share = u64::try_from(share).unwrap_or(self.all_bytes);
+            self.report(share.min(self.all_bytes));
+        }
         Ok(true)
     }
 
