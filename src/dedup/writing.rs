@@ -24,7 +24,7 @@ use crate::files::{make_directory, open_to_write, remove, sync_directory, sync_f
 use crate::ingest::{Cut, Input, Packing, Progress, RecordId, Stop, StoredRecords};
 use crate::parallel;
 #[cfg(feature = "parquet")]
-use crate::parquet::RowCopy;
+use crate::parquet::{RowCopy, RowFate};
 use crate::source::{Place, Source};
 
 /// The bytes of a piece. It ends with a record, unless that is much longer.
@@ -184,9 +184,9 @@ impl Writing<'_> {
                 &place,
                 |number| {
                     Ok(match survivors.fate(index, number)? {
-                        Fate::LeftOut => None,
-                        Fate::Copied => Some(None),
-                        Fate::Annotated(annotation) => Some(Some(annotation.into_row())),
+                        Fate::LeftOut => RowFate::LeftOut,
+                        Fate::Copied => RowFate::Copied,
+                        Fate::Annotated(annotation) => RowFate::Annotated(annotation.into_row()),
                     })
                 },
                 &mut copied,

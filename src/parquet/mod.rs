@@ -45,6 +45,6 @@ pub use pair_file::{KeyColumns, PairFile};
 #[cfg(feature = "ingest")]
 pub(crate) use {
     inputs::is_parquet,
-    row_copy::{GroupRow, RowCopy, ensure_copyable},
+    row_copy::{GroupRow, RowCopy, RowFate, ensure_copyable},
     row_lines::{IN_BASE64, RowLines, Use},
 };

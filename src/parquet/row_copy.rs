@@ -31,6 +31,13 @@ use super::inputs::{damaged, guarded, open_file_of_rows, refused, rows_of};
 use super::output::write_failed;
 use crate::error::{Error, Result};
 
+pub(crate) enum RowFate {
+    LeftOut,
+    Copied,
+    /// It is copied with this in the columns of groups, if the file gets these.
+    Annotated(GroupRow),
+}
+
 /// Called with the number of bytes of files whose rows were copied since. The copy ends at its error.
 type OnBytes<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
 
@@ -108,14 +115,13 @@ impl RowCopy {
         }
     }
 
-    /// Adds the rows of a file. `fate_of` gets the numbers of rows, from 1, in order. It gives `None` for a row that is
-    /// left out, and for another what is said of it in the columns of groups, if the file gets these. All files have
-    /// the same columns. The first with rows says how the copy is packed and what its metadata are. Row groups stay as
-    /// they are, but are joined if they are together no larger than one of those before, or small.
+    /// Adds the rows of a file as `fate_of` says, which gets the numbers of rows, from 1, in order. All files have the
+    /// same columns. The first with rows says how the copy is packed and what its metadata are. Row groups stay as they
+    /// are, but are joined if they are together no larger than one of those before, or small.
     pub(crate) fn add(
         &mut self,
         from: &Path,
-        mut fate_of: impl FnMut(u64) -> Result<Option<Option<GroupRow>>>,
+        mut fate_of: impl FnMut(u64) -> Result<RowFate>,
         mut copied: impl FnMut(u64) -> Result<()>,
     ) -> Result<()> {
         let bytes = from.metadata().map_err(Error::io(from))?.len();
@@ -144,11 +150,11 @@ impl RowCopy {
             while row < last {
                 row += 1;
                 let fate = fate_of(row)?;
-                part.is_kept.push(fate.is_some());
-                if let Some(said) = fate
-                    && self.has_groups
-                {
-                    part.said.push(said);
+                part.is_kept.push(!matches!(fate, RowFate::LeftOut));
+                match fate {
+                    RowFate::Copied if self.has_groups => part.said.push(None),
+                    RowFate::Annotated(row) if self.has_groups => part.said.push(Some(row)),
+                    _ => {}
                 }
             }
             let share = (u128::from(bytes) * u128::from(row) / u128::from(rows.max(1))) as u64;
