@@ -278,8 +278,8 @@ impl Matches {
     /// If the query has a time ([`Near::since`]), a least similarity ([`Near::min_similarity`]) or a function that
     /// verifies ([`Query::verify`]), documents are read to count them. Then the total is exact up to the limit, and
     /// with a least similarity or such a function up to 128 if that is more. If more documents match, the total is one
-    /// more than that, and [`total_is_exact`](Self::total_is_exact) is false. With [`Order::Similarity`] all are read, and
-    /// the total is exact.
+    /// more than that, and [`total_is_exact`](Self::total_is_exact) is false. With [`Order::Similarity`] all are
+    /// read, and the total is exact.
     ///
     /// If the nearest were asked for ([`Query::nearest`]), no others match: the total is the number of those listed,
     /// and exact.

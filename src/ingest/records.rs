@@ -115,7 +115,8 @@ impl Records {
     ///
     /// * [`Error::Input`](crate::Error::Input) if a pattern is none, or if standard input is given twice. Inputs that
     ///   cannot be read come in their turn, as [`Rejected`] for [`Reason::Input`](super::Reason::Input).
-    /// * [`Error::SourceName`](crate::Error::SourceName) for a [name](ReadOptions::source_name) of no bytes or too many.
+    /// * [`Error::SourceName`](crate::Error::SourceName) for a [name](ReadOptions::source_name) of no bytes or too
+    ///   many.
     pub fn open(
         paths: impl IntoIterator<Item = impl Into<PathBuf>>,
         options: ReadOptions,

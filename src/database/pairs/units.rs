@@ -321,8 +321,8 @@ impl<'r> OtherSide<'r> {
 /// Another plan ([`compact_with_plan`](crate::Database::compact_with_plan)) is another search.
 ///
 /// The documents are known again by the file that they were first stored in, how many it has had, and how many there
-/// are. So if a file and its backup were both changed, by equal numbers of documents, a position in one is taken for one
-/// in the other.
+/// are. So if a file and its backup were both changed, by equal numbers of documents, a position in one is taken for
+/// one in the other.
 ///
 /// # Example
 ///
