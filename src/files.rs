@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempPath;
 
@@ -173,6 +173,13 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     }
 }
 
+/// The absolute path of a file that is to be made. Progress of the caller may change the directory of the process.
+pub(crate) fn absolute_file(path: &Path) -> io::Result<PathBuf> {
+    // A dot behind a slash would go, and with it what says that this is a directory.
+    ensure_named_as_file(path)?;
+    std::path::absolute(path)
+}
+
 /// Whether a path ends in a slash, or in a slash and a dot.
 pub(crate) fn is_named_as_directory(path: &Path) -> bool {
     let name = path.as_os_str().as_encoded_bytes();
@@ -181,16 +188,18 @@ pub(crate) fn is_named_as_directory(path: &Path) -> bool {
         .is_some_and(|&last| std::path::is_separator(last.into()))
 }
 
+fn ensure_named_as_file(path: &Path) -> io::Result<()> {
+    if is_named_as_directory(path) {
+        let reason = "a path with a slash at its end is that of a directory; name a file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    }
+    Ok(())
+}
+
 /// The directory in which the file `path` is or will be. It is an error if there is no such directory, or if the path
 /// is named as a directory.
 pub(crate) fn directory_of(path: &Path) -> Result<&Path> {
-    if is_named_as_directory(path) {
-        let reason = "a path with a slash at its end is that of a directory; name a file";
-        return Err(Error::io(path)(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            reason,
-        )));
-    }
+    ensure_named_as_file(path).map_err(Error::io(path))?;
     let directory = folder_of(path);
     if directory.is_dir() {
         return Ok(directory);
@@ -439,7 +448,7 @@ impl NewFile {
     /// An empty file that is to get the name `path`, and where it is to stand. If it is to replace the file there, that
     /// is where a link leads to, and it can be read by those who can read that file.
     #[cfg(any(feature = "cli", feature = "parquet"))]
-    pub(crate) fn at(path: &Path, existing: Existing) -> Result<(std::path::PathBuf, Self)> {
+    pub(crate) fn at(path: &Path, existing: Existing) -> Result<(PathBuf, Self)> {
         if existing == Existing::Refuse {
             return Ok((path.to_owned(), Self::create(directory_of(path)?)?));
         }
@@ -691,7 +700,7 @@ fn link(_: &File, _: &Path) -> io::Result<()> {
 
 /// A path that leads to an open file, whether it has a name or not.
 #[cfg(target_os = "linux")]
-fn path_of(file: &File) -> std::path::PathBuf {
+fn path_of(file: &File) -> PathBuf {
     use std::os::fd::AsRawFd;
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }

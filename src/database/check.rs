@@ -2,13 +2,14 @@
 //! file still has.
 
 use std::ops::ControlFlow;
-use std::path::{self, Path};
+use std::path::Path;
 
 use super::database::Database;
 use super::options::CreateOptions;
 use super::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::events::{Event, Operation, Watch};
+use crate::files::absolute_file;
 use crate::store::{CheckReport, Findings, SalvageReport, Salvaging, check_rows, salvage};
 
 impl Database {
@@ -210,8 +211,7 @@ impl Database {
             memory_bytes: options.memory_bytes,
             sizes,
         };
-        // `progress` may change the directory of the process.
-        let new = path::absolute(&new).map_err(Error::io(new.as_ref()))?;
+        let new = absolute_file(new.as_ref()).map_err(Error::io(new.as_ref()))?;
         salvage(damaged.as_ref(), &new, &how, &mut progress)
     }
 }

@@ -1,12 +1,13 @@
 //! Dense files: built at once from documents, or made from a database by compaction.
 
 use std::ops::ControlFlow;
-use std::path::{self, Path};
+use std::path::Path;
 
 use super::database::Database;
 use super::options::CreateOptions;
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::files::absolute_file;
 use crate::store::build;
 
 impl Database {
@@ -66,8 +67,7 @@ impl Database {
     ) -> Result<Self> {
         let settings = options.settings()?;
         let path = path.as_ref();
-        // `documents` may change the directory of the process.
-        let path = path::absolute(path).map_err(Error::io(path))?;
+        let path = absolute_file(path).map_err(Error::io(path))?;
         options.open.ensure_new_can_be_served(&path)?;
         let (_, sizes) = options.open.limits();
         let documents = documents.into_iter();

@@ -15,7 +15,7 @@ use parquet::file::properties::WriterProperties;
 
 use super::inputs::is_parquet;
 use crate::error::{Error, Result};
-use crate::files::{Existing, NewFile, already_exists, open_if_file};
+use crate::files::{Existing, NewFile, absolute_file, already_exists, open_if_file};
 
 /// How files of pairs and of clusters are written.
 pub(super) fn properties_of_pairs() -> WriterProperties {
@@ -58,8 +58,7 @@ impl Output {
         if !replace && !may_stand {
             return Err(already_exists(path));
         }
-        // The caller's progress may change the directory of the process.
-        let path = std::path::absolute(path).map_err(Error::io(path))?;
+        let path = absolute_file(path).map_err(Error::io(path))?;
         if path.is_dir() {
             return Err(Error::io(&path)(io::ErrorKind::IsADirectory.into()));
         }

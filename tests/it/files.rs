@@ -61,7 +61,7 @@ fn no_file_is_named_as_a_directory() -> TestResult {
         for command in [
             "create NAME",
             "ingest NAME in.jsonl",
-            "serve NAME --until-idle 0",
+            "serve NAME --until-idle 1",
             "load NAME in.jsonl",
             "backup d.simdb NAME",
             "salvage d.simdb NAME",

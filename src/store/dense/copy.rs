@@ -5,15 +5,15 @@
 use std::fs;
 use std::io;
 use std::ops::ControlFlow;
-use std::path::{self, Path};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::bulk::{Bulk, DocumentsWriter};
 use super::sort::Sorter;
 use crate::error::{Error, Result};
 use crate::files::{
-    NewFile, Temporary, available_bytes, directory_of, ensure_nothing_at, is_same_file, names_of,
-    sync_file, sync_name,
+    NewFile, Temporary, absolute_file, available_bytes, directory_of, ensure_nothing_at,
+    is_same_file, names_of, sync_file, sync_name,
 };
 use crate::plan::{Permuted, Plan, Table};
 use crate::planted::planted;
@@ -405,9 +405,7 @@ pub(crate) fn backup(
     progress: CopyProgress<'_>,
 ) -> Result<()> {
     ensure_nothing_at(path)?;
-    let failed = Error::io(path);
-    // `progress` may change the directory of the process.
-    let path = &path::absolute(path).map_err(&failed)?;
+    let path = &absolute_file(path).map_err(Error::io(path))?;
     let settings = view.settings().for_another_file();
     let new = NewFile::copy_of(directory_of(path)?, view.file())?;
     let (temporary, open, mut counter) = copy(view, &settings, new, path, sizes, MEMORY, progress)?;
