@@ -57,12 +57,14 @@ fn no_file_is_named_as_a_directory() -> TestResult {
     let folder = Folder::new()?;
     drop(folder.tiny_database("d.simdb")?);
     folder.file("in.jsonl", "{\"id\":\"a\",\"text\":\"short\"}\n")?;
+    let dump = folder.run("dump d.simdb")?.expect(0).out;
+    folder.file("dump.jsonl", dump)?;
     for name in ["x/", "x/."] {
         for command in [
             "create NAME",
             "ingest NAME in.jsonl",
             "serve NAME --until-idle 1",
-            "load NAME in.jsonl",
+            "load NAME dump.jsonl",
             "backup d.simdb NAME",
             "salvage d.simdb NAME",
             "report d.simdb --html NAME",
@@ -71,7 +73,7 @@ fn no_file_is_named_as_a_directory() -> TestResult {
         ] {
             let command = command.replace("NAME", name);
             folder.run(&command)?.refused("name a file");
-            assert_eq!(folder.count()?, 2, "{command}");
+            assert_eq!(folder.count()?, 3, "{command}");
         }
         assert_error!(
             Database::create(folder.path(name), &CreateOptions::new()) => Error::Io { .. }
