@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "ingest")]
 use crate::error::{Error, Result};
 use crate::unix_seconds::UnixSeconds;
 

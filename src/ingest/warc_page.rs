@@ -194,7 +194,8 @@ fn said_of(header: &WarcHeader<'_>, head: &Head<'_>, own_type: &str) -> Said {
 }
 
 /// When a page was seen (Unix seconds): at the date of the record, or if that has none, at the date of the server's
-/// answer. A date that cannot be read is not passed over, since the document would get the time of today.
+/// answer. A date of the record that cannot be read is not passed over, since the document would get the time of today.
+/// What a server gives for a date may be none, and then counts as none.
 fn seen_at(header: &WarcHeader<'_>, head: &Head<'_>) -> Result<Option<i64>, Reason> {
     let date = header.get("WARC-Date").unwrap_or_default();
     if !date.is_empty() && *date != *b"null" {
