@@ -62,9 +62,7 @@ const VERSION: u32 = 4;
 
 impl Work {
     pub(super) fn folder_of(output: &Path) -> PathBuf {
-        // Without the slash at the end that a directory may have.
-        let output: PathBuf = output.components().collect();
-        let mut folder = OsString::from(output);
+        let mut folder = OsString::from(without_slash(output));
         folder.push(".dedup");
         folder.into()
     }
@@ -494,7 +492,7 @@ fn ensure_places(dedup: &Dedup) -> Result<()> {
             let reason = "it is the name of a directory, and this is written into a file: name one";
             return Err(Error::output(result, reason));
         }
-        ensure_absent(result, name == OUTPUT)?;
+        ensure_absent(&without_slash(result), name == OUTPUT)?;
         ensure_no_mount_point(result)?;
         let folder = folder_of(result);
         let folder = folder.canonicalize().map_err(cannot_make(result))?;
@@ -574,8 +572,7 @@ fn place_of(path: &Path) -> Option<PathBuf> {
 }
 
 fn deliver_one(from: &Path, to: &Path) -> Result<()> {
-    // Without the slash at the end that a directory may have.
-    let to = &to.components().collect::<PathBuf>();
+    let to = &without_slash(to);
     // A copy to another disk may have been whole when the run was stopped.
     if are_same_bytes(from, to) {
         return remove(from).map_err(cannot_write(from));
@@ -589,19 +586,20 @@ fn deliver_one(from: &Path, to: &Path) -> Result<()> {
     }
 }
 
+/// A path without the slash at its end that the name of a directory may have. With it, a link would be followed.
+fn without_slash(path: &Path) -> PathBuf {
+    path.components().collect()
+}
+
 /// Refuses a path at which there is something, but for an empty directory if another may take its place.
 fn ensure_absent(path: &Path, may_be_empty_directory: bool) -> Result<()> {
-    // With a slash at its end, a link would be followed.
-    let path: PathBuf = path.components().collect();
-    match fs::symlink_metadata(&path) {
-        Ok(metadata)
-            if may_be_empty_directory && metadata.is_dir() && is_empty_directory(&path) =>
-        {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if may_be_empty_directory && metadata.is_dir() && is_empty_directory(path) => {
             Ok(())
         }
-        Ok(_) => Err(already_exists(&path)),
+        Ok(_) => Err(already_exists(path)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(cannot_write(&path)(source)),
+        Err(source) => Err(cannot_write(path)(source)),
     }
 }
 
