@@ -143,7 +143,7 @@ fn a_search_for_pairs_ends_when_nobody_wants_it_also_if_it_finds_none() -> TestR
     let database = folder.database("d.simdb")?;
     // All are near to each other.
     let bits = |i: u64| (i % 256) | (i / 256) << 32;
-    insert_all(&database, keyed(0..6_000, bits))?;
+    insert_all(&database, keyed(0..12_000, bits))?;
     let snapshot = database.snapshot()?;
     let near = Near::within(16).scopes(["none"]);
     // Breaks at the first call that comes so late. Returns how long all took.

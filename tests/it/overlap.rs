@@ -293,11 +293,10 @@ fn texts_without_units_and_with_too_many() -> TestResult {
         snapshot.overlap(&"A. ".repeat((1 << 20) + 1), &query)
         => Error::TooManyUnits { max_units: 1_048_576, .. }
     );
-    // As many as there may be, most of them too short, and others equal.
-    let (short, equal) = ("A. ".repeat((1 << 20) - 1_000), "A b c d e. ".repeat(999));
-    let overlap = snapshot.overlap(&format!("{RIVER} {short}{equal}"), &query)?;
-    let units = (overlap.judged, overlap.too_short, overlap.found);
-    assert_eq!(units, (1_000, (1 << 20) - 1_000, 1));
+    // As many as there may be, nearly all of them equal.
+    let many = format!("{RIVER} {}", "A b c d e. ".repeat((1 << 20) - 1));
+    let overlap = snapshot.overlap(&many, &query)?;
+    assert_eq!((overlap.judged, overlap.found), (1 << 20, 1));
     for near in [
         Near::within(65),
         Near::new().min_similarity(2.0),
@@ -539,7 +538,7 @@ fn answers_for_pages_are_those_of_a_scan() -> TestResult {
 )]
 fn answers_for_versions_of_real_terms_are_those_of_a_scan() -> TestResult {
     let input = real_data()?.join("terms-versions/docs.jsonl.gz");
-    compare_with_scans(&input, Unit::Sentence, 197)
+    compare_with_scans(&input, Unit::Sentence, 97)
 }
 
 /// The news of docs/corpora.md.
