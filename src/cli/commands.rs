@@ -401,7 +401,7 @@ fn instead(name: &str) -> Option<String> {
         #[cfg(not(feature = "parquet"))]
         "export" | "import" => {
             "this program was built without Parquet: build it with `--features cli,parquet`. `simdb dump` prints all \
-             documents as JSON Lines, `simdb ingest` reads them"
+             documents as JSON Lines, `simdb load` reads them"
         }
         "restore" => {
             "what `simdb backup` has written is a database itself, ready to be used; `simdb load` takes what \

@@ -315,7 +315,7 @@ impl DedupReport {
     fn new(output: &Output, arguments: &Arguments) -> Result<Self, Failure> {
         let console = output.console().clone();
         let rejections =
-            Rejections::new(&console, arguments.rejected.as_deref(), output.is_json())?;
+            Rejections::with_file(&console, arguments.rejected.as_deref(), output.is_json())?;
         Ok(Self {
             steps: Steps::new(&console),
             console,

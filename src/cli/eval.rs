@@ -11,7 +11,7 @@ use super::commands::Command;
 use super::console::Console;
 use super::output::Output;
 use super::output_files::{WholeFile, are_same_file};
-use super::rejections;
+use super::rejections::Rejections;
 use crate::Fingerprint;
 use crate::eval::{
     Band, Corpus, Curve, EstimateError, Judgements, Labels, MethodName, Point, Settings, Yardstick,
@@ -154,10 +154,12 @@ impl Command for Arguments {
         let options = self.reading.options().only_content();
         let records = Records::open(&self.documents, options)?;
         let mut rejected = 0u64;
+        let mut rejections = Rejections::new(&console);
         let corpus = Corpus::read(records, |record| {
             rejected += 1;
-            console.complain(&rejections::message(&record));
+            rejections.show(&record);
         })?;
+        rejections.finish()?;
         let repeated = corpus.repeated();
         if repeated > 0 {
             console.remark(&format!(

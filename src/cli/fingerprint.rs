@@ -11,7 +11,7 @@ use super::arguments::Reading;
 use super::commands::Command;
 use super::escaping::printable;
 use super::output::{Output, add_fingerprint, add_sketch, key_fields};
-use super::rejections;
+use super::rejections::Rejections;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -57,6 +57,7 @@ impl Command for Arguments {
         let mut records = Records::open(&self.files, self.reading.options().only_content())?;
         let read = records.progress();
         let progress = output.console().progress_of("bytes");
+        let mut rejections = Rejections::new(output.console());
         let mut rejected_any = false;
         while !output.is_closed() {
             let chunk = records.next_chunk(|record| described(record, rule, unit))?;
@@ -72,13 +73,14 @@ impl Command for Arguments {
                     }
                     Err(rejected) => {
                         rejected_any = true;
-                        output.complain(&rejections::message(&rejected));
+                        rejections.show(&rejected);
                     }
                 }
             }
             output.flush()?;
             _ = progress.update(read.bytes_read(), read.bytes_total());
         }
+        rejections.finish()?;
         Ok(Answer::yes_unless(rejected_any))
     }
 }

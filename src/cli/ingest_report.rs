@@ -48,7 +48,7 @@ impl<'o> IngestReport<'o> {
         prints: bool,
         rejected: Option<&Path>,
     ) -> Result<Self, Failure> {
-        let rejections = Rejections::new(output.console(), rejected, output.is_json())?;
+        let rejections = Rejections::with_file(output.console(), rejected, output.is_json())?;
         let read = records.progress();
         let progress = output.console().progress_of("bytes");
         _ = progress.update(0, read.bytes_total());

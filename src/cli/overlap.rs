@@ -19,7 +19,7 @@ use super::arguments::{NearArguments, Reading};
 use super::escaping::printable;
 use super::match_list::rounded;
 use super::output::{Output, key_fields};
-use super::rejections;
+use super::rejections::{self, Rejections};
 use super::units::count;
 use super::verbs::{LiveDatabase, Verb};
 
@@ -115,6 +115,7 @@ impl Asking<'_> {
     /// tell".
     fn ask_all(&self, mut records: Records, output: &mut Output) -> CommandResult {
         let mut any_found = false;
+        let mut rejections = Rejections::new(output.console());
         let mut any_rejected = false;
         let mut asked_about = 0;
         while !output.is_closed() {
@@ -133,6 +134,7 @@ impl Asking<'_> {
                     Ok(asked) => any_found |= self.ask(&asked, output)?,
                     Err(rejected) => {
                         any_rejected = true;
+                        rejections.show(&rejected);
                         rejections::print(&rejected, output);
                     }
                 }
@@ -142,6 +144,7 @@ impl Asking<'_> {
                 }
             }
         }
+        rejections.finish()?;
         output.console().ensure_wanted()?;
         match any_rejected {
             true => Ok(Answer::CouldNotTell),

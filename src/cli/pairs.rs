@@ -12,7 +12,7 @@ use super::console::LongSearch;
 use super::output::{Output, add_name};
 use super::output_files::ensure_replaceable;
 use super::pair_output::{PairArguments, PairLines, Sides, Sink};
-use super::rejections;
+use super::rejections::Rejections;
 use super::verbs::{LiveDatabase, Opening, Verb};
 use crate::ingest::{Fingerprinting, ReadOptions, Record};
 use crate::plural::counted;
@@ -359,6 +359,7 @@ impl OtherSide {
 
         let read = records.progress();
         let progress = output.console().progress_of("bytes");
+        let mut rejections = Rejections::new(output.console());
         let mut rejected = 0;
         let mut number = 0u64;
         let mut waiting = Vec::new();
@@ -373,7 +374,7 @@ impl OtherSide {
                     }
                     Err(reason) => {
                         rejected += 1;
-                        output.complain(&rejections::message(&reason));
+                        rejections.show(&reason);
                     }
                 }
             }
@@ -386,6 +387,7 @@ impl OtherSide {
                 break;
             }
         }
+        rejections.finish()?;
         Ok(Self {
             snapshot: database.snapshot()?,
             rejected,

@@ -13,7 +13,7 @@ use super::console::Console;
 use super::escaping::printable;
 use super::match_list::MatchList;
 use super::output::{Output, add_fingerprint, key_fields};
-use super::rejections;
+use super::rejections::{self, Rejections};
 use super::units::{count, positive_count};
 use super::verbs::{LiveDatabase, Verb};
 use super::verification::{Verification, VerifyArguments};
@@ -409,7 +409,11 @@ impl<'a> QuerySession<'a> {
             message += " that was seen then or later";
         }
         if !near.scope.is_empty() {
-            message += &format!(" in scope {}", near.scope.join(", "));
+            let names = near.scope.iter().map(|name| match name.is_empty() {
+                true => "\"\"",
+                false => name,
+            });
+            message += &format!(" in scope {}", names.collect::<Vec<_>>().join(", "));
         }
         message
     }
@@ -569,6 +573,7 @@ impl QuerySession<'_> {
         let read = records.progress();
         let progress = output.console().progress_of("bytes");
         let mut any_match = false;
+        let mut rejections = Rejections::new(output.console());
         let mut any_rejected = false;
         while !output.is_closed() {
             let chunk = records.next_chunk(|record| self.documents_of(record, rule))?;
@@ -587,6 +592,7 @@ impl QuerySession<'_> {
                     Err(rejected) => {
                         any_rejected = true;
                         any_match |= self.query_all(&std::mem::take(&mut waiting), output)?;
+                        rejections.show(&rejected);
                         rejections::print(&rejected, output);
                     }
                 }
@@ -595,6 +601,7 @@ impl QuerySession<'_> {
             _ = progress.update(read.bytes_read(), read.bytes_total());
         }
         drop(progress);
+        rejections.finish()?;
         output.console().ensure_wanted()?;
         if self.any_without_text() || any_rejected {
             return Ok(Answer::CouldNotTell);

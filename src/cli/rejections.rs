@@ -22,6 +22,8 @@ pub(super) struct Rejections {
     kinds: HashMap<&'static str, Kind>,
     file: Option<(PathBuf, BufWriter<File>)>,
     json: bool,
+    /// Whether the command has an option for such a file.
+    has_option: bool,
 }
 
 #[derive(Default)]
@@ -32,13 +34,27 @@ struct Kind {
 }
 
 impl Rejections {
-    /// No rejected records yet. They are added to the end of the file at `path`, if there is one.
-    pub(super) fn new(console: &Console, path: Option<&Path>, json: bool) -> Result<Self, Error> {
-        let mut rejections = Self {
+    /// No rejected records yet, of a command that writes them to no file.
+    pub(super) fn new(console: &Console) -> Self {
+        Self {
             console: console.clone(),
             kinds: HashMap::new(),
             file: None,
+            json: false,
+            has_option: false,
+        }
+    }
+
+    /// No rejected records yet. They are added to the end of the file at `path`, if there is one.
+    pub(super) fn with_file(
+        console: &Console,
+        path: Option<&Path>,
+        json: bool,
+    ) -> Result<Self, Error> {
+        let mut rejections = Self {
             json,
+            has_option: true,
+            ..Self::new(console)
         };
         if let Some(path) = path {
             ensure_named_as_plain(path)?;
@@ -51,7 +67,13 @@ impl Rejections {
         Ok(rejections)
     }
 
-    pub(super) fn add(&mut self, rejected: &Rejected) -> Result<(), Error> {
+    /// Says why a record is rejected, if it is one of the first of its kind. An input that cannot be read is no record,
+    /// and is always named.
+    pub(super) fn show(&mut self, rejected: &Rejected) {
+        if rejected.is_input() {
+            self.console.complain(&rejected.to_string());
+            return;
+        }
         let kind = self.kinds.entry(rejected.reason.kind()).or_default();
         kind.count += 1;
         if kind.count <= MOST_SHOWN {
@@ -59,6 +81,11 @@ impl Rejections {
             self.console
                 .complain(&format!("rejected: {}", kind.example));
         }
+    }
+
+    /// Shows a rejected record, and adds it to the file.
+    pub(super) fn add(&mut self, rejected: &Rejected) -> Result<(), Error> {
+        self.show(rejected);
         let Some((path, file)) = &mut self.file else {
             return Ok(());
         };
@@ -88,7 +115,7 @@ impl Rejections {
                 counted(count - MOST_SHOWN, "more record")
             ));
         }
-        if self.file.is_none() && !others.is_empty() {
+        if self.has_option && self.file.is_none() && !others.is_empty() {
             self.console
                 .complain("--rejected FILE writes all rejected records to a file");
         }
@@ -152,21 +179,11 @@ fn told_without_reader(error: io::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, reason)
 }
 
-/// Says why a record is rejected, and prints its line. An input that cannot be read is no record.
+/// Prints the line that stands for a rejected record among the answers.
 pub(super) fn print(rejected: &Rejected, output: &mut Output) {
-    output.complain(&message(rejected));
     if !rejected.is_input() {
         let line = format!("rejected: {}", rejected.reason);
         output.print_record(&object(rejected), &line);
-    }
-}
-
-/// The message about a rejected record, or about an input that cannot be read.
-pub(super) fn message(rejected: &Rejected) -> String {
-    if rejected.is_input() {
-        rejected.to_string()
-    } else {
-        format!("rejected: {rejected}")
     }
 }
 

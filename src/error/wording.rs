@@ -132,7 +132,8 @@ impl fmt::Display for Error {
             }
             Self::SketchSizes { stored: 0, .. } => f.write_str(
                 "the database has no sketches, so nothing is known of similarity: leave the sketch and the least \
-                 similarity out, or create a new database with sketches (`--sketch 16`)",
+                 similarity out, or create a new database with sketches: with `--scheme minwise-1` if simdb has made \
+                 them from texts, or else with `--sketch 16`",
             ),
             Self::SketchSizes { stored, given } => write!(
                 f,

@@ -13,7 +13,6 @@ use std::path::Path;
 use encoding_rs::Encoding;
 
 use super::encoding::{UTF_8_MARK, wide_without_mark};
-use super::opening::is_stdin;
 use super::unpacked::begins_archive;
 use super::unreadable::{kind_of_mail, kind_of_many};
 use crate::error::{Error, Result};
@@ -48,8 +47,8 @@ pub enum InputFormat {
     /// * [`Text`](Self::Text) for the names `.txt`, `.md`, `.html`, `.htm`, `.xhtml` and `.xht`;
     /// * [`Jsonl`](Self::Jsonl) for the names `.jsonl`, `.ndjson` and `.json`, and if the first character is
     ///   `{` with white space, `"` or `}` behind it;
-    /// * [`Tsv`](Self::Tsv) for the name `.tsv`, and for standard input whose first line has a tab, unless it is HTML
-    ///   or XML;
+    /// * [`Tsv`](Self::Tsv) for the name `.tsv`, and for standard input or a pipe whose first line has a tab, unless it
+    ///   is HTML or XML;
     /// * none for an empty file of another name: it has no records;
     /// * [`Text`](Self::Text) for everything else, but for `.csv`, JSON arrays of objects, XML that is not XHTML,
     ///   messages of mail in parts, packed or HTML (MIME), and mailboxes of several messages: these are in formats that
@@ -163,8 +162,9 @@ pub(super) fn kind_by_name(path: &Path) -> Option<Kind> {
     }
 }
 
-/// Detects the format by the name of the input and its first bytes.
-pub(super) fn detect(path: &Path, beginning: &[u8]) -> Result<InputFormat> {
+/// Detects the format by the name of the input and its first bytes. A stream of lines with tabs is a table. A file of
+/// such lines may be a text.
+pub(super) fn detect(path: &Path, is_stream: bool, beginning: &[u8]) -> Result<InputFormat> {
     let name = plain_name(path);
     if name.ends_with(".arc") || beginning.starts_with(b"filedesc://") {
         let reason = "is a web archive of the old format ARC, which is not read; turn it into WARC";
@@ -180,7 +180,7 @@ pub(super) fn detect(path: &Path, beginning: &[u8]) -> Result<InputFormat> {
     let shown = shown.trim_ascii_start();
     let kind = kind_of_bytes(beginning);
     let is_markup = matches!(kind, Kind::Html | Kind::Xhtml | Kind::Xml);
-    let is_table = is_stdin(path) && !is_markup && first_line(shown).contains(&b'\t');
+    let is_table = is_stream && !is_markup && first_line(shown).contains(&b'\t');
     // Programs that write many files at once leave some of them empty, beside others of records.
     let has_no_records = beginning.is_empty();
     let format = if is_named_text {
@@ -619,7 +619,7 @@ mod tests {
     #[test]
     fn what_begins_with_a_bracket_is_json_only_if_json_follows() {
         let of = |name: &str, text: &str| {
-            let format = detect(Path::new(name), text.as_bytes());
+            let format = detect(Path::new(name), false, text.as_bytes());
             format.map_err(|error| error.to_string())
         };
         for name in ["-", "part-0", "wiki.data"] {
@@ -648,7 +648,7 @@ mod tests {
 
     #[test]
     fn markup_with_a_tab_is_no_table() {
-        let of = |text: &str| detect(Path::new("-"), text.as_bytes());
+        let of = |text: &str| detect(Path::new("-"), true, text.as_bytes());
         for text in ["<html\tlang=en>", "<!DOCTYPE html>\t<p>Some"] {
             assert!(matches!(of(text), Ok(InputFormat::Text)), "{text}");
         }

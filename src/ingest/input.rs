@@ -8,7 +8,7 @@ use std::{fmt, mem};
 
 use super::format::{Cut, InputFormat};
 use super::numbered_key::RecordId;
-use super::opening::{Opened, cannot_read, failed, is_stdin, open};
+use super::opening::{Opened, cannot_read, failed, open};
 use super::options::ReadOptions;
 use super::rejected::{Offset, Reason, Rejected};
 use super::stored_bytes::{Progress, Stored};
@@ -282,8 +282,8 @@ impl Input {
             self.last = Sample::default();
             return Ok(Some(RawContent::TooLong(bytes.len() as u64 + rest)));
         }
-        // An empty file is a document without words. Empty standard input is no document.
-        let is_nothing = bytes.is_empty() && is_stdin(&self.origin.path);
+        // An empty file is a document without words. An empty stream is no document.
+        let is_nothing = bytes.is_empty() && !self.origin.is_file();
         Ok((!is_nothing).then_some(RawContent::Bytes(bytes)))
     }
 

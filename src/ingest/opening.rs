@@ -127,6 +127,12 @@ impl Opened {
         }
     }
 
+    /// Whether the input is opened by a name that says nothing about its content: that of standard input, of a pipe or
+    /// of a descriptor.
+    fn is_stream(&self, path: &Path) -> bool {
+        self.file.is_none() || path.starts_with("/dev") || path.starts_with("/proc")
+    }
+
     /// By what the input is known again, before anything is read of it.
     pub(super) fn identity(&self) -> Identity {
         let file = self.file.as_ref();
@@ -222,7 +228,7 @@ impl Opener<'_> {
         let (mut opened, beginning) = self
             .open_to_look(stdin, usize::from(least))
             .map_err(cannot_open(self.path))?;
-        opened.format = self.format(&opened.content, &beginning)?;
+        opened.format = self.format(&opened, &beginning)?;
         let placed = match behind {
             None => self.skip_mark(&mut opened, &beginning),
             Some(behind) => self.go_behind(&mut opened, &beginning, behind),
@@ -312,9 +318,9 @@ impl Opener<'_> {
         Ok(is_whole.then_some(kept))
     }
 
-    fn format(self, content: &Unpacked, beginning: &[u8]) -> Result<InputFormat> {
+    fn format(self, opened: &Opened, beginning: &[u8]) -> Result<InputFormat> {
         let path = self.path;
-        if content.packing().is_of_rows() {
+        if opened.content.packing().is_of_rows() {
             return match self.options.format {
                 InputFormat::Auto | InputFormat::Jsonl => Ok(InputFormat::Jsonl),
                 _ => Err(Error::input(
@@ -337,7 +343,7 @@ impl Opener<'_> {
             ));
         }
         let format = match self.options.format {
-            InputFormat::Auto => detect(path, beginning)?,
+            InputFormat::Auto => detect(path, opened.is_stream(path), beginning)?,
             named => named,
         };
         if format.cut() != Cut::File
@@ -399,7 +405,7 @@ impl Opener<'_> {
     fn is_web_archive(self) -> bool {
         match self.options.format {
             InputFormat::Auto => {
-                let format = detect(self.path, b"");
+                let format = detect(self.path, false, b"");
                 matches!(format, Ok(InputFormat::Warc))
             }
             named => named == InputFormat::Warc,

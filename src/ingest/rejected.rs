@@ -10,6 +10,9 @@ use crate::error::{Error, path_name};
 use crate::plural::counted;
 use crate::text::{Scheme, Unit};
 
+/// The field by which the first line of a dump is known.
+const DUMP_HEADER: &str = "simdb_dump";
+
 /// A record that cannot be taken: where it is in the input, and why. Or an input that cannot be read, or not further:
 /// then the reason is [`Reason::Input`].
 ///
@@ -303,6 +306,9 @@ impl fmt::Display for Reason {
             Self::NoKey => f.write_str(
                 "the record has no key: field `key`, `id` or `url`, the one that was named, or `WARC-Target-URI` in a \
                  web archive, is wanted; `--key-by-place` names each record by its file and its number there",
+            ),
+            Self::NoContent { fields, .. } if fields.iter().any(|name| name == DUMP_HEADER) => f.write_str(
+                "the first line of a dump, which is no document: `simdb load` builds a new database from a dump",
             ),
             Self::NoContent { named, fields } => {
                 let wanted = match named.is_empty() {

@@ -343,6 +343,33 @@ fn of_many_rejected_records_a_few_are_told_and_all_are_written_where_they_are_wa
     Ok(())
 }
 
+#[test]
+fn each_command_that_reads_records_tells_a_few_rejected_ones_and_counts_the_others() -> TestResult {
+    let folder = Folder::new()?;
+    let text = "one two three four five six seven eight nine";
+    let good = |key: &str| format!("{{\"key\":\"{key}\",\"text\":\"{text}\"}}\n");
+    let bad = "{\"key\":\"c\",\"text\":1}\n".repeat(100);
+    folder.file("in.jsonl", good("a") + &bad + &good("b"))?;
+    folder.file("good.jsonl", good("z"))?;
+    folder.run("ingest d.simdb good.jsonl")?.expect(0);
+    for command in [
+        "ingest new.simdb in.jsonl",
+        "dedup in.jsonl -o out.jsonl",
+        "query d.simdb --input in.jsonl",
+        "overlap d.simdb in.jsonl",
+        "fingerprint in.jsonl",
+        "pairs d.simdb --with in.jsonl",
+        "eval in.jsonl --method jaccard",
+    ] {
+        let ran = folder.run(command)?;
+        ran.says("rejected: 95 more records like this one");
+        assert_eq!(ran.err.matches("rejected: in.jsonl").count(), 5, "{}", ran.err);
+        let names_option = matches!(command.split(' ').next(), Some("ingest" | "dedup"));
+        assert_eq!(ran.err.contains("--rejected FILE"), names_option, "{command}");
+    }
+    Ok(())
+}
+
 /// A database whose documents are all near to each other at distance 64.
 fn database_with_many_pairs(folder: &Folder) -> TestResult<PathBuf> {
     insert_all(&folder.database("d.simdb")?, keyed(0..3_000, |i| i))?;

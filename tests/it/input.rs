@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::process::Stdio;
 
 use simdb::Error;
 use simdb::ingest::{ReadOptions, Records};
@@ -424,6 +425,22 @@ fn pipes_and_names_that_are_not_utf_8_are_read() -> TestResult {
     );
     writer.join().expect("the writer does not panic")?;
     done!("get", folder.path("d.simdb"), "a");
+    // A stream has no name that could tell its format, however it is named.
+    let table = format!("a\t{TEXT}\nb\t{TEXT}\n");
+    for name in ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
+        let lines = |input: Stdio| -> TestResult<usize> {
+            let output = program!("fingerprint", name).stdin(input).output()?;
+            assert!(output.status.success(), "{name}");
+            Ok(String::from_utf8(output.stdout)?.lines().count())
+        };
+        let file = folder.file("table", &table)?;
+        assert_eq!(lines(fs::File::open(&file)?.into())?, 2, "{name}");
+        let mut cat = std::process::Command::new("cat").arg(&file).stdout(Stdio::piped()).spawn()?;
+        let piped = cat.stdout.take().ok_or("cat has an output")?;
+        assert_eq!(lines(piped.into())?, 2, "{name}");
+        assert!(cat.wait()?.success());
+        assert_eq!(lines(Stdio::null())?, 0, "{name}");
+    }
     let odd = folder.path("").join(OsStr::from_bytes(b"caf\xe9.txt"));
     fs::write(&odd, TEXT)?;
     done!("ingest", folder.path("d.simdb"), &odd);

@@ -30,6 +30,26 @@ fn the_time_of_creation_is_kept() -> TestResult {
 }
 
 #[test]
+fn a_dump_that_is_ingested_is_told_what_reads_it() -> TestResult {
+    let folder = Folder::new()?;
+    folder.file("in.tsv", "a\tone two three four five six seven eight\n")?;
+    folder.run("ingest d.simdb in.tsv")?.expect(0);
+    let dump = folder.run("dump d.simdb")?.expect(0).out;
+    folder.file("dump.jsonl", dump)?;
+    folder
+        .run("ingest new.simdb dump.jsonl")?
+        .refused("`simdb load`")
+        .refused("`--scheme minwise-1`");
+    folder
+        .run("ingest new.simdb dump.jsonl --scheme minwise-1")?
+        .expect(0)
+        .says("line 1: the first line of a dump");
+    let of_new = folder.run("get new.simdb a")?.expect(0).out;
+    assert_eq!(of_new, folder.run("get d.simdb a")?.expect(0).out);
+    Ok(())
+}
+
+#[test]
 fn a_packed_dump_is_unpacked() -> TestResult {
     let folder = Folder::new()?;
     let dump = format!("{HEADER}\n{DOCUMENT}\n");
