@@ -435,7 +435,10 @@ fn pipes_and_names_that_are_not_utf_8_are_read() -> TestResult {
         };
         let file = folder.file("table", &table)?;
         assert_eq!(lines(fs::File::open(&file)?.into())?, 2, "{name}");
-        let mut cat = std::process::Command::new("cat").arg(&file).stdout(Stdio::piped()).spawn()?;
+        let mut cat = std::process::Command::new("cat")
+            .arg(&file)
+            .stdout(Stdio::piped())
+            .spawn()?;
         let piped = cat.stdout.take().ok_or("cat has an output")?;
         assert_eq!(lines(piped.into())?, 2, "{name}");
         assert!(cat.wait()?.success());
