@@ -15,7 +15,7 @@ use super::clusters::ClusterArguments;
 use super::commands::Command;
 use super::console::{Console, Progress};
 use super::escaping::printable;
-use super::ingest_report::Lists;
+use super::lists::Lists;
 use super::output::{Output, add_name, name_fields};
 use super::output_files::{are_same_file, ensure_apart, is_below};
 use super::rejections::{Rejections, ensure_is_list};
@@ -318,9 +318,9 @@ impl DedupReport {
             Rejections::with_file(&console, arguments.rejected.as_deref(), output.is_json())?;
         Ok(Self {
             steps: Steps::new(&console),
+            lists: Lists::new(&console),
             console,
             rejections,
-            lists: Lists::default(),
             failed_input: None,
             has_failed: Arc::default(),
             failed: None,
@@ -349,7 +349,7 @@ impl DedupReport {
             }
             DedupEvent::List { path, lines } => {
                 self.steps.hide();
-                self.lists.add(&self.console, path, *lines);
+                self.lists.add(path, *lines);
             }
             DedupEvent::Progress { step, done, all } => self.steps.show(*step, *done, *all),
         }
@@ -362,7 +362,7 @@ impl DedupReport {
             return Err(error);
         }
         self.rejections.finish()?;
-        self.lists.finish(&self.console);
+        self.lists.finish();
         Ok(self.failed_input)
     }
 }

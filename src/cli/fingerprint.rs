@@ -10,6 +10,7 @@ use super::answer::{Answer, CommandResult};
 use super::arguments::Reading;
 use super::commands::Command;
 use super::escaping::printable;
+use super::lists::Lists;
 use super::output::{Output, add_fingerprint, add_sketch, key_fields};
 use super::rejections::Rejections;
 
@@ -57,10 +58,14 @@ impl Command for Arguments {
         let mut records = Records::open(&self.files, self.reading.options().only_content())?;
         let read = records.progress();
         let progress = output.console().progress_of("bytes");
+        let lists = Lists::new(output.console());
         let mut rejections = Rejections::new(output.console());
         let mut rejected_any = false;
         while !output.is_closed() {
-            let chunk = records.next_chunk(|record| described(record, rule, unit))?;
+            let chunk = records.next_chunk(|record| {
+                lists.look_at(&record);
+                described(record, rule, unit)
+            })?;
             if chunk.is_empty() {
                 break;
             }
@@ -80,6 +85,7 @@ impl Command for Arguments {
             output.flush()?;
             _ = progress.update(read.bytes_read(), read.bytes_total());
         }
+        lists.finish();
         rejections.finish()?;
         Ok(Answer::yes_unless(rejected_any))
     }

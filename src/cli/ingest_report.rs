@@ -11,8 +11,9 @@ use crate::{Change, Database, Document, Error, Unit, Verdict};
 use serde_json::{Value, json};
 
 use super::answer::Failure;
-use super::console::{Console, Progress, break_if};
+use super::console::{Progress, break_if};
 use super::escaping::printable;
+use super::lists::Lists;
 use super::match_list::MatchList;
 use super::output::{Output, add_fingerprint, key_fields, name_fields};
 use super::rejections::{self, Rejections};
@@ -59,7 +60,7 @@ impl<'o> IngestReport<'o> {
             read,
             prints,
             known_inputs: 0,
-            lists: Lists::default(),
+            lists: Lists::new(output.console()),
             stored: None,
             failed: None,
             output,
@@ -87,7 +88,7 @@ impl<'o> IngestReport<'o> {
             }
             Event::Failed { path, error, .. } => self.report_failed(path, error),
             Event::Left(rejected) => self.report_left(rejected),
-            Event::List { path, lines } => self.lists.add(self.output.console(), path, *lines),
+            Event::List { path, lines } => self.lists.add(path, *lines),
             Event::Committed { totals } => {
                 self.show(totals);
                 self.stored = Some(totals.inserted + totals.replaced);
@@ -200,37 +201,10 @@ impl<'o> IngestReport<'o> {
                 counted(more, "more input")
             ));
         }
-        self.lists.finish(self.output.console());
+        self.lists.finish();
         match self.failed {
             Some(error) => Err(error),
             None => Ok(self.stored),
-        }
-    }
-}
-
-/// The inputs that are read as one document, though each of their lines may be one.
-#[derive(Default)]
-pub(super) struct Lists(u64);
-
-impl Lists {
-    pub(super) fn add(&mut self, console: &Console, path: &Path, lines: u64) {
-        self.0 += 1;
-        if self.0 <= MOST_INPUT_MESSAGES {
-            console.complain(&format!(
-                "{}: is read as one document of {}; `--input-format lines` makes each line a document",
-                path_text(path),
-                counted(lines, "short line")
-            ));
-        }
-    }
-
-    pub(super) fn finish(&self, console: &Console) {
-        if self.0 > MOST_INPUT_MESSAGES {
-            let more = self.0 - MOST_INPUT_MESSAGES;
-            console.complain(&format!(
-                "{} of short lines: each is read as one document",
-                counted(more, "more input")
-            ));
         }
     }
 }

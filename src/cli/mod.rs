@@ -21,6 +21,7 @@ mod eval;
 mod fingerprint;
 mod ingest;
 mod ingest_report;
+mod lists;
 mod load;
 mod match_list;
 mod output;

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{NearArguments, Reading};
 use super::escaping::printable;
+use super::lists::Lists;
 use super::match_list::rounded;
 use super::output::{Output, key_fields};
 use super::rejections::{self, Rejections};
@@ -115,11 +116,15 @@ impl Asking<'_> {
     /// tell".
     fn ask_all(&self, mut records: Records, output: &mut Output) -> CommandResult {
         let mut any_found = false;
+        let lists = Lists::new(output.console());
         let mut rejections = Rejections::new(output.console());
         let mut any_rejected = false;
         let mut asked_about = 0;
         while !output.is_closed() {
-            let chunk = records.next_chunk(|record| self.asked(record))?;
+            let chunk = records.next_chunk(|record| {
+                lists.look_at(&record);
+                self.asked(record)
+            })?;
             if chunk.is_empty() {
                 break;
             }
@@ -144,6 +149,7 @@ impl Asking<'_> {
                 }
             }
         }
+        lists.finish();
         rejections.finish()?;
         output.console().ensure_wanted()?;
         match any_rejected {

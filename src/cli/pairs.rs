@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use super::answer::{Answer, CommandResult, Failure, cannot_keep, name_databases};
 use super::arguments::{NearArguments, Reading};
 use super::console::LongSearch;
+use super::lists::Lists;
 use super::output::{Output, add_name};
 use super::output_files::ensure_replaceable;
 use super::pair_output::{PairArguments, PairLines, Sides, Sink};
@@ -359,12 +360,16 @@ impl OtherSide {
 
         let read = records.progress();
         let progress = output.console().progress_of("bytes");
+        let lists = Lists::new(output.console());
         let mut rejections = Rejections::new(output.console());
         let mut rejected = 0;
         let mut number = 0u64;
         let mut waiting = Vec::new();
         loop {
-            let chunk = records.next_chunk(|record: Record| record.into_document(rule))?;
+            let chunk = records.next_chunk(|record: Record| {
+                lists.look_at(&record);
+                record.into_document(rule)
+            })?;
             let is_last = chunk.is_empty();
             for document in chunk {
                 match document {
@@ -387,6 +392,7 @@ impl OtherSide {
                 break;
             }
         }
+        lists.finish();
         rejections.finish()?;
         Ok(Self {
             snapshot: database.snapshot()?,

@@ -11,6 +11,7 @@ use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{NearArguments, Reading};
 use super::console::Console;
 use super::escaping::printable;
+use super::lists::Lists;
 use super::match_list::MatchList;
 use super::output::{Output, add_fingerprint, key_fields};
 use super::rejections::{self, Rejections};
@@ -573,10 +574,14 @@ impl QuerySession<'_> {
         let read = records.progress();
         let progress = output.console().progress_of("bytes");
         let mut any_match = false;
+        let lists = Lists::new(output.console());
         let mut rejections = Rejections::new(output.console());
         let mut any_rejected = false;
         while !output.is_closed() {
-            let chunk = records.next_chunk(|record| self.documents_of(record, rule))?;
+            let chunk = records.next_chunk(|record| {
+                lists.look_at(&record);
+                self.documents_of(record, rule)
+            })?;
             if chunk.is_empty() {
                 break;
             }
@@ -601,6 +606,7 @@ impl QuerySession<'_> {
             _ = progress.update(read.bytes_read(), read.bytes_total());
         }
         drop(progress);
+        lists.finish();
         rejections.finish()?;
         output.console().ensure_wanted()?;
         if self.any_without_text() || any_rejected {

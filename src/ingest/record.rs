@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::iter::Enumerate;
 use std::ops::Range;
+use std::path::Path;
 use std::vec::IntoIter;
 use std::{fmt, mem};
 
@@ -111,8 +112,14 @@ impl Record {
         self.parsed.key.as_deref()
     }
 
-    /// The number of its lines, if each of them may be a document. Nobody has said that the file is one.
-    fn lines_of_list(&self) -> Option<u64> {
+    /// The input that it comes from.
+    pub fn path(&self) -> &Path {
+        self.position.path()
+    }
+
+    /// The number of its lines that are not empty, if each of them may be a document, and nobody has said that the file
+    /// is one. [`InputFormat::Lines`] makes each line a document, and [`InputFormat::Text`] says that the file is one.
+    pub fn lines_of_list(&self) -> Option<u64> {
         match &self.parsed.content {
             Content::Text(text) if self.is_taken_whole => lines_if_list(text),
             _ => None,

@@ -79,6 +79,7 @@ fn designs_for(distance: u32) -> Vec<Design> {
         designs.push(subsets(blocks, blocks - differences));
     }
     if distance == 3 {
+        designs.push(completed_halves());
         designs.push(quadratic_residues());
         designs.push(planes());
     }
@@ -108,6 +109,15 @@ fn grouped_simplex(groups: usize, differences: usize) -> Design {
             design.push(kept);
         }
     }
+    design
+}
+
+/// The six tables of two groups with a difference each, which keep two of the three blocks of a half, and one that keeps
+/// the third block of each half. With a table of either half, it has the 64 bits in three disjoint prefixes. So these
+/// seven tables serve distance 3 without a flip, and 8 with two flips in each of three prefixes of 21 bits.
+fn completed_halves() -> Design {
+    let mut design = grouped_simplex(2, 1);
+    design.push(1 << 2 | 1 << 5);
     design
 }
 
@@ -345,6 +355,7 @@ mod tests {
         for (name, radii) in [
             ("4x16", [3, 7, 11]),
             ("6x21", [3, 5, 9]),
+            ("7x20", [3, 5, 9]),
             ("10x25", [3, 4, 8]),
             ("11x28", [3, 4, 7]),
             ("14x32", [3, 5, 6]),
@@ -368,7 +379,7 @@ mod tests {
         }
         assert_eq!(
             xxhash_rust::xxh3::xxh3_64(&bytes),
-            7_590_762_287_104_293_088
+            18_170_394_574_659_598_678
         );
     }
 
@@ -376,7 +387,9 @@ mod tests {
     fn every_plan_has_a_name_of_its_own() {
         let plans = all_plans();
         let names: Vec<String> = plans.iter().map(Plan::to_string).collect();
-        for name in ["2x32", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8"] {
+        for name in [
+            "2x32", "4x16", "6x21", "7x20", "10x25", "11x28", "14x32", "8x8",
+        ] {
             assert_eq!(
                 names.iter().filter(|other| *other == name).count(),
                 1,

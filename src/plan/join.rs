@@ -593,7 +593,7 @@ mod tests {
     #[test]
     fn each_pair_is_found_once_in_every_plan_at_every_distance() -> Result<()> {
         for name in [
-            "2x32", "3x21", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8",
+            "2x32", "3x21", "4x16", "6x21", "7x20", "10x25", "11x28", "14x32", "8x8",
         ] {
             let plan = name.parse::<Plan>().expect("a plan");
             for kind in 0..3 {

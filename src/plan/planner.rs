@@ -507,7 +507,9 @@ mod tests {
 
     #[test]
     fn every_distance_is_answered_exactly_and_at_no_higher_cost_than_by_a_scan() {
-        for plan in ["2x32", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8"] {
+        for plan in [
+            "2x32", "4x16", "6x21", "7x20", "10x25", "11x28", "14x32", "8x8",
+        ] {
             let tables = plan.parse::<Plan>().expect("a plan");
             for rows in [1e3, 1e6, 1e8] {
                 let mut previous = 0.0;
@@ -535,7 +537,9 @@ mod tests {
     /// when the proof ran out of steps.
     #[test]
     fn the_search_ends_where_nothing_is_stored() {
-        for plan in ["2x32", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8"] {
+        for plan in [
+            "2x32", "4x16", "6x21", "7x20", "10x25", "11x28", "14x32", "8x8",
+        ] {
             let tables = plan.parse::<Plan>().expect("a plan");
             for (rows, levels) in [(0.0, 0), (FEW_ROWS + 1.0, 0)] {
                 let shares = vec![Vec::new(); tables.tables().len()];
@@ -571,6 +575,15 @@ mod tests {
             panic!("a scan")
         };
         assert_eq!(prefixes.len(), 6);
+        // With a seventh table, three disjoint prefixes serve a larger distance too.
+        assert_eq!(found("7x20", 3, 1e8).0, ProbeSet::Prefixes(prefixes));
+        let ProbeSet::Prefixes(prefixes) = found("7x20", 8, 1e8).0 else {
+            panic!("a scan")
+        };
+        assert!(
+            prefixes.len() == 3 && prefixes.iter().all(|prefix| prefix.flips == 2),
+            "{prefixes:?}"
+        );
         // Distance 7 at a hundred million fingerprints.
         for plan in ["4x16", "6x21", "11x28", "14x32"] {
             let (set, cost_model) = found(plan, 7, 1e8);
@@ -587,7 +600,7 @@ mod tests {
         let query = Fingerprint::from_bits(0xfeed_face_cafe_beef);
         let differences = differences_up_to(3);
         assert_eq!(differences.len(), 43_745);
-        for plan in ["4x16", "6x21", "10x25", "11x28", "14x32"] {
+        for plan in ["4x16", "6x21", "7x20", "10x25", "11x28", "14x32"] {
             for rows in [1e5, 1e9] {
                 let plan = plan.parse::<Plan>().expect("a plan");
                 let set = cheapest(

@@ -733,6 +733,17 @@ fn a_file_of_many_short_lines_is_told_unless_somebody_says_what_it_is() -> TestR
         .run("dedup list.txt --output clean/")?
         .expect(0)
         .says(says);
+    for question in [
+        "query a.simdb --input list.txt",
+        "overlap a.simdb list.txt",
+        "fingerprint list.txt",
+        "pairs a.simdb --with list.txt",
+    ] {
+        folder.run(question)?.says(says);
+        folder
+            .run(&format!("{question} --input-format text"))?
+            .says_no("short lines");
+    }
     let read = folder
         .run("ingest c.simdb list.txt --input-format lines --json")?
         .expect(0);
