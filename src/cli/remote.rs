@@ -295,7 +295,7 @@ enum Unanswered {
 
 impl Unanswered {
     fn about(self, database: &Path) -> Failure {
-        let reason = match self {
+        let reason = match &self {
             Self::Unwanted => return Error::Interrupted.into(),
             Self::Late => "the process that has it open does not answer; it may be stopped",
             Self::Ended => &format!(
@@ -303,7 +303,7 @@ impl Unanswered {
                      output was not read for {} seconds; what it had committed is there: run the command again",
                 LONGEST_UNREAD.as_secs()
             ),
-            Self::Unknown(reason) => &reason.clone(),
+            Self::Unknown(reason) => reason,
         };
         format!("{}: {reason}", database.display()).into()
     }
