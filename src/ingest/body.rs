@@ -13,6 +13,7 @@ use super::encoding::UTF_8_MARK;
 use super::format::{BINARY_WITHIN, is_mostly_binary, is_no_text};
 use super::page::is_token;
 use super::rejected::Reason;
+use super::unpacked::begins_frame;
 
 /// The most times that a page may be packed, or sent in chunks.
 const MOST_LAYERS: usize = 8;
@@ -103,8 +104,7 @@ impl Packed {
 fn detect(bytes: &[u8]) -> Option<Packed> {
     match bytes {
         [0x1f, 0x8b, 8, flags, ..] if *flags < 0x20 => Some(Packed::Gzip),
-        // A frame, or one that is to be passed over.
-        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Packed::Zstd),
+        _ if begins_frame(bytes) => Some(Packed::Zstd),
         // A header of zlib is a multiple of 31. Text may begin so too.
         [first, second, ..]
             if first & 0x8f == 8 && (u32::from(*first) << 8 | u32::from(*second)) % 31 == 0 =>
