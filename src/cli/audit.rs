@@ -10,7 +10,7 @@ use super::arguments::{BoundArguments, Given as _, Reading, ensure_read_once};
 use super::commands::{Command, version};
 use super::console::Console;
 use super::dedup::Steps;
-use super::escaping::printable;
+use super::escaping::{path_text, printable};
 use super::output::{Output, add_name, name_fields};
 use super::units::told_sketches;
 use crate::dedup::{
@@ -112,7 +112,7 @@ impl Arguments {
 
     fn page(&self, report: &AuditReport) -> String {
         let paths = self.clean.iter().chain([&self.removed]);
-        let mut paths = paths.map(|path| printable(path.as_os_str().as_encoded_bytes()));
+        let mut paths = paths.map(|path| path_text(path));
         let clean = paths.next().unwrap_or_default();
         let more = match self.clean.len() {
             1 => String::new(),

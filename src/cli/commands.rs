@@ -45,6 +45,10 @@ pub(super) trait Command {
     }
 }
 
+/// What is to be known when a command was ended while it built a database.
+pub(super) const NOT_BUILT: &str =
+    "ended before it was done: no database was made; the same command begins anew";
+
 impl Command for DatabaseVerb {
     fn run(&self, output: &mut Output) -> CommandResult {
         let (database, verb) = self.parts();

@@ -14,7 +14,7 @@ use super::arguments::{BoundArguments, Given as _, Reading, named_file, texts_un
 use super::clusters::ClusterArguments;
 use super::commands::Command;
 use super::console::{Console, Progress};
-use super::escaping::printable;
+use super::escaping::{path_text, printable};
 use super::lists::Lists;
 use super::output::{Output, add_name, name_fields};
 use super::output_files::{are_same_file, ensure_apart, is_below};
@@ -289,7 +289,7 @@ impl Arguments {
     fn title(&self) -> String {
         let mut title = "simdb dedup of ".to_owned();
         if let Some(first) = self.inputs.first() {
-            title += &printable(first.as_os_str().as_encoded_bytes());
+            title += &path_text(first);
         }
         if self.inputs.len() > 1 {
             title += &format!(" and {} more", self.inputs.len() - 1);
@@ -495,7 +495,7 @@ fn record_object(record: &GroupedRecord) -> Value {
 }
 
 fn record_line(record: &GroupedRecord) -> String {
-    let path = printable(record.input.as_os_str().as_encoded_bytes());
+    let path = path_text(&record.input);
     match (record.number, &record.key) {
         (None, _) => path.into_owned(),
         (Some(number), None) => format!("{path}:{number}"),

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io;
+use std::path::Path;
 
 use serde::Serialize as _;
 use serde_json::Value;
@@ -56,6 +57,11 @@ pub(super) fn printable(key: &[u8]) -> Cow<'_, str> {
         }
     }
     Cow::Owned(line)
+}
+
+/// A path on one line, as keys are printed.
+pub(super) fn path_text(path: &Path) -> Cow<'_, str> {
+    printable(path.as_os_str().as_encoded_bytes())
 }
 
 /// A text that may hold something from outside, with its risky characters escaped, but for those in `kept`.

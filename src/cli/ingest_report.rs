@@ -1,6 +1,5 @@
 //! What `simdb ingest` prints: near-duplicates, rejected records, progress, totals and the largest groups.
 
-use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::answer::Failure;
 use super::console::{Progress, break_if};
-use super::escaping::printable;
+use super::escaping::{path_text, printable};
 use super::lists::Lists;
 use super::match_list::MatchList;
 use super::output::{Output, add_fingerprint, key_fields, name_fields};
@@ -207,10 +206,6 @@ impl<'o> IngestReport<'o> {
             None => Ok(self.stored),
         }
     }
-}
-
-fn path_text(path: &Path) -> Cow<'_, str> {
-    printable(path.as_os_str().as_encoded_bytes())
 }
 
 /// How an input is read that was read before.

@@ -7,7 +7,7 @@ use crate::ingest::Record;
 use crate::plural::counted;
 
 use super::console::Console;
-use super::escaping::printable;
+use super::escaping::path_text;
 
 const MOST_SHOWN: u64 = 20;
 
@@ -35,7 +35,7 @@ impl Lists {
         if self.count.fetch_add(1, Ordering::Relaxed) < MOST_SHOWN {
             self.console.complain(&format!(
                 "{}: is read as one document of {}; `--input-format lines` makes each line a document",
-                printable(path.as_os_str().as_encoded_bytes()),
+                path_text(path),
                 counted(lines, "short line")
             ));
         }

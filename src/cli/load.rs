@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{Given as _, named_file};
-use super::commands::Command;
+use super::commands::{Command, NOT_BUILT};
 use super::escaping::printable;
 use super::output::{Output, document_fields};
 use super::output_files::{StandingDatabase, print_complete};
@@ -226,7 +226,7 @@ impl Command for Arguments {
     }
 
     fn when_ended(&self) -> Option<&'static str> {
-        Some("ended before it was done: no database was made; the same command begins anew")
+        Some(NOT_BUILT)
     }
 }
 

@@ -52,12 +52,8 @@ impl StandingFile {
         if standing == bytes {
             Ok(())
         } else {
-            Err(self.is_another())
+            Err(already_exists(&self.path))
         }
-    }
-
-    fn is_another(&self) -> Error {
-        already_exists(&self.path)
     }
 }
 
@@ -72,7 +68,7 @@ impl Sink for StandingFile {
         let more = self.file.by_ref().take(1).read_to_end(&mut Vec::new());
         match more.map_err(Error::io(&self.path))? {
             0 => print_complete(&self.path, output),
-            _ => return Err(self.is_another().into()),
+            _ => return Err(already_exists(&self.path).into()),
         }
         Ok(())
     }

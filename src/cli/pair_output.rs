@@ -388,12 +388,10 @@ struct Resumable {
     query: String,
     /// Whether the search can go on. Otherwise it begins anew with the same file.
     goes_on: bool,
-    /// What the file is known by, whatever its name.
-    number: FileNumber,
+    /// What the small file says with the next save.
+    saved: Saved,
     /// The bytes that are written.
     length: u64,
-    /// The last position, and the bytes of the file that belong to it.
-    reached: Option<(PairPosition, u64)>,
     /// When the next save is due.
     due: Instant,
 }
@@ -422,7 +420,7 @@ impl Resumable {
         }
         if is_new {
             // First it is said that nothing is known of the file. Then the file may be there.
-            save(&sidecar, &query, None, None)?;
+            save(&sidecar, &query, &Saved::default())?;
         }
         let opened = File::options()
             .create(true)
@@ -461,15 +459,18 @@ impl Resumable {
         if is_another {
             return Err(stuck(path, &sidecar, "another file is in its place"));
         }
-        let reached = saved.reached.filter(|_| goes_on);
-        let (position, length) = match &reached {
+        let saved = Saved {
+            number,
+            reached: saved.reached.filter(|_| goes_on),
+        };
+        let (position, length) = match &saved.reached {
             Some((position, length)) => (Some(position.clone()), *length),
             None => (None, 0),
         };
         if found.len() < length {
             return Err(stuck(path, &sidecar, "the file is shorter than it was"));
         }
-        save(&sidecar, &query, number, reached.as_ref())?;
+        save(&sidecar, &query, &saved)?;
         // What came after is written again.
         file.set_len(length).map_err(&failed)?;
         (&file).seek(SeekFrom::Start(length)).map_err(&failed)?;
@@ -481,9 +482,8 @@ impl Resumable {
             file,
             query,
             goes_on,
-            number,
+            saved,
             length,
-            reached,
             due,
         };
         Ok((file, position))
@@ -500,11 +500,11 @@ impl Resumable {
     /// A position may come again, when some of what follows it is written. What follows it is found again by who goes
     /// on from there, so it is the first time that counts.
     fn note(&mut self, position: PairPosition) -> Result<(), Failure> {
-        let is_known = matches!(&self.reached, Some((known, _)) if *known == position);
+        let is_known = matches!(&self.saved.reached, Some((known, _)) if *known == position);
         if !self.goes_on || is_known {
             return Ok(());
         }
-        self.reached = Some((position, self.length));
+        self.saved.reached = Some((position, self.length));
         let began = Instant::now();
         if began >= self.due {
             self.save()?;
@@ -517,12 +517,7 @@ impl Resumable {
     fn save(&self) -> Result<(), Failure> {
         // The position must not be durable before what it speaks of.
         self.file.sync_data().map_err(Error::io(&self.path))?;
-        save(
-            &self.sidecar,
-            &self.query,
-            self.number,
-            self.reached.as_ref(),
-        )
+        save(&self.sidecar, &self.query, &self.saved)
     }
 }
 
@@ -559,10 +554,11 @@ fn number_of(_: &fs::Metadata) -> FileNumber {
 }
 
 /// What the small file of a search says.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 struct Saved {
+    /// What the file is known by, whatever its name.
     number: FileNumber,
-    /// A position, and the bytes of the file up to it.
+    /// The last position, and the bytes of the file that belong to it.
     reached: Option<(PairPosition, u64)>,
 }
 
@@ -606,14 +602,11 @@ fn parsed(text: &str, query: &str) -> Result<Saved, String> {
 }
 
 /// Writes the small file, in the place of an older one.
-fn save(
-    sidecar: &Path,
-    query: &str,
-    number: FileNumber,
-    reached: Option<&(PairPosition, u64)>,
-) -> Result<(), Failure> {
-    let number = number.map_or("-".to_owned(), |number| number.to_string());
-    let place = match reached {
+fn save(sidecar: &Path, query: &str, saved: &Saved) -> Result<(), Failure> {
+    let number = saved
+        .number
+        .map_or("-".to_owned(), |number| number.to_string());
+    let place = match &saved.reached {
         Some((position, length)) => format!("{position} {length}\n"),
         None => String::new(),
     };
@@ -636,9 +629,10 @@ mod tests {
             (Some(7), Some((position.clone(), 0))),
             (Some(u128::MAX), Some((position, u64::MAX))),
         ] {
-            save(&sidecar, "tsv 3", number, reached.as_ref())?;
+            let saved = Saved { number, reached };
+            save(&sidecar, "tsv 3", &saved)?;
             let text = fs::read_to_string(&sidecar)?;
-            assert_eq!(parsed(&text, "tsv 3")?, Saved { number, reached });
+            assert_eq!(parsed(&text, "tsv 3")?, saved);
             assert!(
                 parsed(&text, "tsv 4").is_err_and(|reason| reason.contains("another question"))
             );

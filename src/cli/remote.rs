@@ -24,7 +24,7 @@ use super::times::{in_zone_of_client, name_of_local_zone};
 use super::verbs::{DatabaseVerb, LiveDatabase};
 use crate::serve::{
     Caller, Frame, LONGEST_UNREAD, MOST_REQUEST_BYTES, REMOVED, Request, VERSION, connect,
-    identity_of, line_of, socket_beside,
+    identity_of, line_of, socket_beside, socket_of,
 };
 use crate::{Database, Error, Holder};
 
@@ -232,16 +232,15 @@ fn connect_to(socket: &Path) -> Result<UnixStream, Failure> {
 /// Refuses a database that is missing if somebody listens at its socket: its file was removed, and what is in it would
 /// be lost with that process.
 pub(super) fn ensure_not_removed(database: &Path, place: &Path) -> Result<(), Failure> {
-    let is_missing = place.symlink_metadata().is_err();
+    if place.symlink_metadata().is_ok() {
+        return Ok(());
+    }
     let (Some(folder), Some(name)) = (place.parent(), place.file_name()) else {
         return Ok(());
     };
-    let mut socket = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    socket.push(name);
-    let mut socket = socket.into_os_string();
-    socket.push(".sock");
-    let socket = Path::new(&socket);
-    if !is_missing || connect(socket).is_err() {
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let socket = socket_of(folder.join(name));
+    if connect(&socket).is_err() {
         return Ok(());
     }
     let database = database.display();
@@ -295,7 +294,7 @@ enum Unanswered {
 
 impl Unanswered {
     fn about(self, database: &Path) -> Failure {
-        let reason = match self {
+        let reason = match &self {
             Self::Unwanted => return Error::Interrupted.into(),
             Self::Late => "the process that has it open does not answer; it may be stopped",
             Self::Ended => &format!(
@@ -303,7 +302,7 @@ impl Unanswered {
                      output was not read for {} seconds; what it had committed is there: run the command again",
                 LONGEST_UNREAD.as_secs()
             ),
-            Self::Unknown(reason) => &reason.clone(),
+            Self::Unknown(reason) => reason,
         };
         format!("{}: {reason}", database.display()).into()
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{Given as _, max_distance_parser, named_file, similarity_parser};
-use super::commands::Command;
+use super::commands::{Command, NOT_BUILT};
 use super::output::Output;
 use super::units;
 
@@ -106,7 +106,7 @@ impl Command for Arguments {
     }
 
     fn when_ended(&self) -> Option<&'static str> {
-        Some("ended before it was done: no database was made; the same command begins anew")
+        Some(NOT_BUILT)
     }
 }
 

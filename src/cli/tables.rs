@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{Given as _, max_distance_parser, named_file};
-use super::commands::Command;
+use super::commands::{Command, NOT_BUILT};
 use super::output::Output;
 use super::output_files::ensure_replaceable;
 use super::stats::stats_object;
@@ -61,10 +61,6 @@ pub(super) struct ExportArguments {
 
 /// The documents that are inserted in a transaction.
 const TOGETHER: usize = 50_000;
-
-/// What is to be known when an import was ended while it built a database.
-const NOT_BUILT: &str =
-    "ended before it was done: no database was made; the same command begins anew";
 
 impl Command for ImportArguments {
     fn run(&self, output: &mut Output) -> CommandResult {

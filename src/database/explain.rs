@@ -113,19 +113,18 @@ impl Snapshot {
     pub fn explain(&self, query: &Query) -> Result<(Matches, Explanation)> {
         let reader = self.reader()?;
         let max_distance = query.filter.checked(reader.settings())?.max_distance;
-        if query.filter.is_nearest {
+        let (matches, mut explanation) = if query.filter.is_nearest {
             let matches = answering::answer(reader, query)?;
             // In the order of similarity, the farthest may stand anywhere.
             let farthest = matches.iter().map(|found| found.distance).max();
             let has_all = matches.iter().len() < query.filter.limit;
             let searched = farthest.filter(|_| !has_all).unwrap_or(max_distance);
-            let mut explanation = explain(reader, query, searched)?;
-            explanation.total = matches.total();
-            return Ok((matches, explanation));
-        }
-        // First, since it measures how long it takes to read blocks that are not in memory.
-        let mut explanation = explain(reader, query, max_distance)?;
-        let matches = answering::answer(reader, query)?;
+            (matches, explain(reader, query, searched)?)
+        } else {
+            // First, since it measures how long it takes to read blocks that are not in memory.
+            let explanation = explain(reader, query, max_distance)?;
+            (answering::answer(reader, query)?, explanation)
+        };
         explanation.total = matches.total();
         Ok((matches, explanation))
     }

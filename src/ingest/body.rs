@@ -10,15 +10,13 @@ use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, Sta
 use flate2::bufread::{DeflateDecoder, GzDecoder};
 
 use super::encoding::UTF_8_MARK;
-use super::format::{is_mostly_binary, is_no_text};
+use super::format::{BINARY_WITHIN, is_mostly_binary, is_no_text};
 use super::page::is_token;
 use super::rejected::Reason;
+use super::unpacked::begins_frame;
 
 /// The most times that a page may be packed, or sent in chunks.
 const MOST_LAYERS: usize = 8;
-
-/// The bytes in which text shows that it is none, as many as browsers look at.
-const LOOKED_AT: usize = 1445;
 
 /// A way of packing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,8 +104,7 @@ impl Packed {
 fn detect(bytes: &[u8]) -> Option<Packed> {
     match bytes {
         [0x1f, 0x8b, 8, flags, ..] if *flags < 0x20 => Some(Packed::Gzip),
-        // A frame, or one that is to be passed over.
-        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Packed::Zstd),
+        _ if begins_frame(bytes) => Some(Packed::Zstd),
         // A header of zlib is a multiple of 31. Text may begin so too.
         [first, second, ..]
             if first & 0x8f == 8 && (u32::from(*first) << 8 | u32::from(*second)) % 31 == 0 =>
@@ -180,13 +177,17 @@ fn unpacked(
 
 /// Whether bytes are no page of text. That may have a stray character of control.
 fn is_no_page(bytes: &[u8]) -> bool {
-    is_mostly_binary(&bytes[..bytes.len().min(LOOKED_AT)])
+    is_mostly_binary(&bytes[..bytes.len().min(BINARY_WITHIN)])
 }
 
 /// Whether bytes may be packed, by the control characters that texts do not have. Text in UTF-16 has a mark.
 fn is_binary(bytes: &[u8]) -> bool {
     let is_marked = matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
-    !is_marked && bytes.iter().take(LOOKED_AT).any(|&byte| is_no_text(byte))
+    !is_marked
+        && bytes
+            .iter()
+            .take(BINARY_WITHIN)
+            .any(|&byte| is_no_text(byte))
 }
 
 /// What unpacking brings.

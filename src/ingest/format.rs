@@ -258,8 +258,8 @@ pub(super) enum Kind {
 /// The bytes that are looked at.
 const WITHIN: usize = 4096;
 
-/// The bytes in which the standard looks for those that text does not have.
-const BINARY_WITHIN: usize = 1445;
+/// The bytes in which the standard, and so browsers, look for those that text does not have.
+pub(super) const BINARY_WITHIN: usize = 1445;
 
 /// The elements with whose tags HTML begins. White space, `>` or `/>` stands behind each. A comment is HTML too, but
 /// not `<pre>`, with which many texts begin. From `meta` on they are not in the standard.

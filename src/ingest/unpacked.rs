@@ -78,7 +78,7 @@ impl Unpacked {
         let beginning = stored.peek(4)?;
         let packing = match beginning {
             _ if beginning.starts_with(GZIP) => Packing::Gzip,
-            _ if beginning.starts_with(ZSTD) || is_skippable_frame(beginning) => Packing::Zstd,
+            _ if begins_frame(beginning) => Packing::Zstd,
             _ => Packing::None,
         };
         Ok(Self::from_stored(stored, packing))
@@ -500,6 +500,11 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 const DICTIONARY: &[u8] = &[0x5d, 0x2a, 0x4d, 0x18];
 /// The bytes in which a part is looked for at a time. The first block of a frame has no more than half as many.
 const LOOKED_AT: usize = 512 << 10;
+
+/// Whether bytes begin as a frame of zstd, or as one that holds no data and is to be passed over.
+pub(super) fn begins_frame(bytes: &[u8]) -> bool {
+    bytes.starts_with(ZSTD) || is_skippable_frame(bytes)
+}
 
 /// Whether bytes begin as a frame of zstd that holds no data.
 fn is_skippable_frame(bytes: &[u8]) -> bool {

@@ -19,10 +19,10 @@ use crate::text::Unit;
 use crate::unix_seconds::UnixSeconds;
 
 /// The version of the calls and of their answers.
-pub(crate) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 1;
 
 #[derive(Debug, PartialEq)]
-pub(crate) enum Call {
+pub(super) enum Call {
     Add(Document, Policy),
     Query(Query),
     #[cfg(feature = "ingest")]
@@ -36,14 +36,14 @@ pub(crate) enum Call {
 
 /// Why there is no answer: a word that tells the kind, and a message.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) code: &'static str,
-    pub(crate) message: String,
+pub(super) struct Refusal {
+    pub(super) code: &'static str,
+    pub(super) message: String,
 }
 
 impl Refusal {
     /// For a request that is none.
-    pub(crate) fn syntax(message: impl Into<String>) -> Self {
+    pub(super) fn syntax(message: impl Into<String>) -> Self {
         Self {
             code: "ERR",
             message: message.into(),
@@ -79,14 +79,14 @@ const CODES: [(ErrorKind, &str); 15] = [
 ];
 
 /// The kind for which a word stands. One of another release may be unknown.
-pub(crate) fn kind_of(code: &str) -> ErrorKind {
+pub(super) fn kind_of(code: &str) -> ErrorKind {
     let found = CODES.iter().find(|(_, word)| *word == code);
     found.map_or(ErrorKind::Refused, |(kind, _)| *kind)
 }
 
 impl Call {
     /// Reads a request. `None` if its name is none of a call.
-    pub(crate) fn parse(name: &[u8], arguments: &[&[u8]]) -> Option<Result<Self, Refusal>> {
+    pub(super) fn parse(name: &[u8], arguments: &[&[u8]]) -> Option<Result<Self, Refusal>> {
         let mut rest = Arguments { rest: arguments };
         let name = Word::new(name);
         let call = match name.as_str() {
@@ -125,7 +125,7 @@ fn shown(text: &[u8]) -> String {
 }
 
 /// The name of a call or of an option, in capitals, without an allocation.
-pub(crate) struct Word {
+pub(super) struct Word {
     bytes: [u8; Self::MOST_BYTES],
     length: usize,
 }
@@ -134,7 +134,7 @@ impl Word {
     /// What is longer is no name. It is cut off, with room for a mark that no name has.
     const MOST_BYTES: usize = 16;
 
-    pub(crate) fn new(text: &[u8]) -> Self {
+    pub(super) fn new(text: &[u8]) -> Self {
         let mut bytes = [0; Self::MOST_BYTES];
         let length = text.len().min(Self::MOST_BYTES);
         bytes[..length].copy_from_slice(&text[..length]);
@@ -143,7 +143,7 @@ impl Word {
     }
 
     /// The name. What is no text is no name.
-    pub(crate) fn as_str(&self) -> &str {
+    pub(super) fn as_str(&self) -> &str {
         str::from_utf8(&self.bytes[..self.length]).unwrap_or("?")
     }
 }
@@ -376,7 +376,7 @@ fn expire(rest: &mut Arguments<'_>) -> Result<Call, Refusal> {
 /// # Errors
 ///
 /// [`Error::NotSendable`] for a policy with a function, and [`Error::RequestLength`].
-pub(crate) fn add_request(document: &Document, policy: &Policy) -> Result<Vec<u8>> {
+pub(super) fn add_request(document: &Document, policy: &Policy) -> Result<Vec<u8>> {
     let mut request = RequestWriter::default();
     request.text("SIM.ADD");
     request.text(document.key());
@@ -417,7 +417,7 @@ pub(crate) fn add_request(document: &Document, policy: &Policy) -> Result<Vec<u8
 /// # Errors
 ///
 /// [`Error::NotSendable`] for a query with a function, and [`Error::RequestLength`].
-pub(crate) fn query_request(query: &Query) -> Result<Vec<u8>> {
+pub(super) fn query_request(query: &Query) -> Result<Vec<u8>> {
     let mut request = RequestWriter::default();
     write_option(&mut request, "SIM.QUERY", &query.fingerprint());
     write_sketch(&mut request, query.sketch());
@@ -461,7 +461,7 @@ pub(super) fn overlap_request(text: &str, query: &OverlapQuery) -> Result<Vec<u8
 /// # Errors
 ///
 /// [`Error::RequestLength`].
-pub(crate) fn expire_request(expiry: &Expiry) -> Result<Vec<u8>> {
+pub(super) fn expire_request(expiry: &Expiry) -> Result<Vec<u8>> {
     let mut request = RequestWriter::default();
     request.text("SIM.EXPIRE");
     if let Some(before) = expiry.before.map(UnixSeconds::unchecked) {
@@ -475,7 +475,7 @@ pub(crate) fn expire_request(expiry: &Expiry) -> Result<Vec<u8>> {
 }
 
 /// A request of a name, and perhaps a key, which a document can have.
-pub(crate) fn plain_request(name: &str, key: Option<&[u8]>) -> Vec<u8> {
+pub(super) fn plain_request(name: &str, key: Option<&[u8]>) -> Vec<u8> {
     let mut request = RequestWriter::default();
     request.text(name);
     if let Some(key) = key {

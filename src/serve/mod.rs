@@ -35,7 +35,7 @@ pub(crate) use server::hostile;
 pub(crate) use {
     caller::{Caller, LONGEST_UNREAD},
     request::{Frame, MOST_REQUEST_BYTES, REMOVED, VERSION, line_of},
-    socket::{connect, identity_of},
+    socket::{connect, identity_of, socket_of},
 };
 #[cfg(unix)]
 pub use {

@@ -17,17 +17,17 @@ pub(super) use self::overlap::{read_overlap, write_overlap};
 
 /// What a client has to know of a database.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Info {
-    pub(crate) scheme: Scheme,
-    pub(crate) max_distance: u32,
-    pub(crate) min_similarity: Option<f64>,
-    pub(crate) sketch_size: SketchSize,
+pub(super) struct Info {
+    pub(super) scheme: Scheme,
+    pub(super) max_distance: u32,
+    pub(super) min_similarity: Option<f64>,
+    pub(super) sketch_size: SketchSize,
     /// The device and the number of the file.
-    pub(crate) file: (u64, u64),
+    pub(super) file: (u64, u64),
 }
 
 impl Info {
-    pub(crate) fn new(settings: &Settings, file: (u64, u64)) -> Self {
+    pub(super) fn new(settings: &Settings, file: (u64, u64)) -> Self {
         Self {
             scheme: settings.scheme,
             max_distance: settings.max_distance,
@@ -37,7 +37,7 @@ impl Info {
         }
     }
 
-    pub(crate) fn write(&self, documents: u64, answers: &mut Answers) {
+    pub(super) fn write(&self, documents: u64, answers: &mut Answers) {
         answers.map(9);
         answers.field("protocol").integer(VERSION.into());
         answers.field("simdb").text(env!("CARGO_PKG_VERSION"));
@@ -59,7 +59,7 @@ impl Info {
     }
 
     /// Reads an answer. Says what is wrong with one of another version.
-    pub(crate) fn read(value: &Value<'_>) -> Result<Self, String> {
+    pub(super) fn read(value: &Value<'_>) -> Result<Self, String> {
         let fields = Fields::of(value)?;
         let protocol: u32 = fields.number("protocol")?;
         if protocol != VERSION {
@@ -85,7 +85,7 @@ impl Info {
 
 const DOCUMENT_FIELDS: usize = 9;
 
-pub(crate) fn write_document(document: Option<&Document>, answers: &mut Answers) {
+pub(super) fn write_document(document: Option<&Document>, answers: &mut Answers) {
     match document {
         Some(document) => {
             answers.map(DOCUMENT_FIELDS);
@@ -121,7 +121,7 @@ fn write_fields(document: &Document, answers: &mut Answers) {
     answers.field("payload").text(document.payload());
 }
 
-pub(crate) fn write_matches(matches: &Matches, answers: &mut Answers) {
+pub(super) fn write_matches(matches: &Matches, answers: &mut Answers) {
     answers.map(3);
     write_match_fields(matches, answers);
 }
@@ -154,7 +154,7 @@ fn write_similarity(similarity: Option<Similarity>, answers: &mut Answers) {
         .optional(containment, Answers::decimal);
 }
 
-pub(crate) fn write_verdict(verdict: &Verdict, answers: &mut Answers) {
+pub(super) fn write_verdict(verdict: &Verdict, answers: &mut Answers) {
     answers.map(6);
     let (change, replaced) = match verdict.change() {
         Change::Inserted => ("inserted", None),
@@ -238,7 +238,7 @@ impl<'a> Fields<'a> {
 }
 
 /// The error that an answer is, or what it is.
-pub(crate) fn refused(value: Value<'_>) -> Result<Value<'_>> {
+pub(super) fn refused(value: Value<'_>) -> Result<Value<'_>> {
     match value {
         Value::Error(line) => {
             let line = String::from_utf8_lossy(line);
@@ -252,7 +252,7 @@ pub(crate) fn refused(value: Value<'_>) -> Result<Value<'_>> {
     }
 }
 
-pub(crate) fn read_document(value: &Value<'_>) -> Result<Option<Document>, String> {
+pub(super) fn read_document(value: &Value<'_>) -> Result<Option<Document>, String> {
     match value {
         Value::Null => Ok(None),
         _ => document_of(Fields::of(value)?).map(Some),
@@ -290,7 +290,7 @@ fn document_of(fields: Fields<'_>) -> Result<Document, String> {
 }
 
 /// Reads matches. How similar they are follows from their sketches and that of the question.
-pub(crate) fn read_matches(value: &Value<'_>, asked: Option<&Sketch>) -> Result<Matches, String> {
+pub(super) fn read_matches(value: &Value<'_>, asked: Option<&Sketch>) -> Result<Matches, String> {
     matches_of(Fields::of(value)?, asked)
 }
 
@@ -307,7 +307,7 @@ fn matches_of(fields: Fields<'_>, asked: Option<&Sketch>) -> Result<Matches, Str
     Ok(Matches::new(list, fields.number("total")?, exact != 0))
 }
 
-pub(crate) fn read_verdict(value: &Value<'_>, asked: Option<&Sketch>) -> Result<Verdict, String> {
+pub(super) fn read_verdict(value: &Value<'_>, asked: Option<&Sketch>) -> Result<Verdict, String> {
     let fields = Fields::of(value)?;
     let change = match fields.text("change")? {
         "inserted" => Change::Inserted,
@@ -324,7 +324,7 @@ pub(crate) fn read_verdict(value: &Value<'_>, asked: Option<&Sketch>) -> Result<
     Ok(Verdict::new(change, matches_of(fields, asked)?, deleted))
 }
 
-pub(crate) fn read_number(value: &Value<'_>) -> Result<u64, String> {
+pub(super) fn read_number(value: &Value<'_>) -> Result<u64, String> {
     match value {
         Value::Integer(number) => u64::try_from(*number).map_err(|_| "less than 0".to_owned()),
         _ => Err("an answer is no number".to_owned()),

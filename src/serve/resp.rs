@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use crate::error::Error;
 
 /// The longest request (bytes).
-pub(crate) const MOST_REQUEST_BYTES: usize = 1 << 20;
+pub(super) const MOST_REQUEST_BYTES: usize = 1 << 20;
 /// The most texts of a request.
 const MOST_ARGUMENTS: usize = 1 << 16;
 /// The longest answer (bytes).
@@ -24,15 +24,15 @@ const MOST_LINE_BYTES: usize = 64;
 const MOST_TEXT_LINE_BYTES: usize = 64 << 10;
 
 /// The beginning of a request, if a whole one has come: where its arguments are, and its length.
-pub(crate) struct RequestParts {
-    pub(crate) arguments: SmallVec<[Range<usize>; 16]>,
-    pub(crate) length: usize,
+pub(super) struct RequestParts {
+    pub(super) arguments: SmallVec<[Range<usize>; 16]>,
+    pub(super) length: usize,
 }
 
 /// Finds the request with which the bytes begin. `None` if it is not whole yet. Says what is wrong if it can be none.
 ///
 /// An empty line is a request of no texts, as it is in Redis. Some clients send one before a request.
-pub(crate) fn find_request(bytes: &[u8]) -> Result<Option<RequestParts>, String> {
+pub(super) fn find_request(bytes: &[u8]) -> Result<Option<RequestParts>, String> {
     match bytes {
         b"\r" => return Ok(None),
         [b'\r', b'\n', ..] => {
@@ -125,13 +125,13 @@ fn length_of(line: &[u8], most: usize) -> Result<usize, String> {
 }
 
 #[derive(Default)]
-pub(crate) struct RequestWriter {
+pub(super) struct RequestWriter {
     texts: Vec<u8>,
     count: usize,
 }
 
 impl RequestWriter {
-    pub(crate) fn text(&mut self, text: impl AsRef<[u8]>) {
+    pub(super) fn text(&mut self, text: impl AsRef<[u8]>) {
         push_text(&mut self.texts, text.as_ref());
         self.count += 1;
     }
@@ -141,7 +141,7 @@ impl RequestWriter {
     /// # Errors
     ///
     /// [`Error::RequestLength`] for one that [`find_request`] would not take.
-    pub(crate) fn finish(self) -> Result<Vec<u8>, Error> {
+    pub(super) fn finish(self) -> Result<Vec<u8>, Error> {
         let mut request = Vec::with_capacity(self.texts.len() + 8);
         push_length(&mut request, b'*', self.count);
         request.extend_from_slice(&self.texts);
@@ -196,21 +196,21 @@ fn push_line(out: &mut Vec<u8>, mark: u8, line: &str) {
 
 /// The version of RESP that a client has asked for. Version 3 has maps and nulls of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum RespVersion {
+pub(super) enum RespVersion {
     #[default]
     Two = 2,
     Three = 3,
 }
 
 #[derive(Default)]
-pub(crate) struct Answers {
+pub(super) struct Answers {
     out: Vec<u8>,
-    pub(crate) version: RespVersion,
+    pub(super) version: RespVersion,
 }
 
 impl Answers {
     /// What is to be sent. The caller takes out what it has sent.
-    pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
+    pub(super) fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
@@ -232,12 +232,12 @@ impl Answers {
     }
 
     /// A text of the protocol, such as OK.
-    pub(crate) fn simple(&mut self, text: &str) {
+    pub(super) fn simple(&mut self, text: &str) {
         push_line(&mut self.out, b'+', text);
     }
 
     /// An error: a word in capitals that tells of which kind it is, and a message.
-    pub(crate) fn error(&mut self, code: &str, message: &str) {
+    pub(super) fn error(&mut self, code: &str, message: &str) {
         let line: String = message
             .chars()
             .map(|c| if c.is_control() { ' ' } else { c })
@@ -245,22 +245,22 @@ impl Answers {
         push_line(&mut self.out, b'-', &format!("{code} {line}"));
     }
 
-    pub(crate) fn integer(&mut self, number: i64) {
+    pub(super) fn integer(&mut self, number: i64) {
         push_number(&mut self.out, b':', number);
     }
 
-    pub(crate) fn text(&mut self, text: impl AsRef<[u8]>) {
+    pub(super) fn text(&mut self, text: impl AsRef<[u8]>) {
         push_text(&mut self.out, text.as_ref());
     }
 
-    pub(crate) fn decimal(&mut self, number: f64) {
+    pub(super) fn decimal(&mut self, number: f64) {
         match self.version {
             RespVersion::Two => self.text(number.to_string()),
             RespVersion::Three => push_line(&mut self.out, b',', &number.to_string()),
         }
     }
 
-    pub(crate) fn null(&mut self) {
+    pub(super) fn null(&mut self) {
         self.out.extend_from_slice(match self.version {
             RespVersion::Two => b"$-1\r\n",
             RespVersion::Three => b"_\r\n",
@@ -268,7 +268,7 @@ impl Answers {
     }
 
     /// An answer, written by `write`, or that there is none.
-    pub(crate) fn optional<T>(&mut self, answer: Option<T>, write: impl FnOnce(&mut Self, T)) {
+    pub(super) fn optional<T>(&mut self, answer: Option<T>, write: impl FnOnce(&mut Self, T)) {
         match answer {
             Some(answer) => write(self, answer),
             None => self.null(),
@@ -276,18 +276,18 @@ impl Answers {
     }
 
     /// The name of a field of a map. The field has to follow.
-    pub(crate) fn field(&mut self, name: &str) -> &mut Self {
+    pub(super) fn field(&mut self, name: &str) -> &mut Self {
         self.text(name);
         self
     }
 
     /// An array. As many answers have to follow.
-    pub(crate) fn array(&mut self, length: usize) {
+    pub(super) fn array(&mut self, length: usize) {
         push_length(&mut self.out, b'*', length);
     }
 
     /// A map. As many names, each with an answer behind it, have to follow.
-    pub(crate) fn map(&mut self, length: usize) {
+    pub(super) fn map(&mut self, length: usize) {
         match self.version {
             RespVersion::Two => self.array(2 * length),
             RespVersion::Three => push_length(&mut self.out, b'%', length),
@@ -297,7 +297,7 @@ impl Answers {
 
 /// An answer as a client of version 2 reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Value<'a> {
+pub(super) enum Value<'a> {
     Text(&'a [u8]),
     Error(&'a [u8]),
     Integer(i64),
@@ -307,7 +307,7 @@ pub(crate) enum Value<'a> {
 
 /// Looks for the end of the answer with which some bytes begin, and goes on where it stopped when more have come.
 #[derive(Default)]
-pub(crate) struct AnswerScan {
+pub(super) struct AnswerScan {
     at: usize,
     /// How many values are still to come. `None` at the beginning.
     left: Option<usize>,
@@ -315,7 +315,7 @@ pub(crate) struct AnswerScan {
 
 impl AnswerScan {
     /// The length of the answer, if it is whole. Says what is wrong if it can be none.
-    pub(crate) fn find_end(&mut self, bytes: &[u8]) -> Result<Option<usize>, String> {
+    pub(super) fn find_end(&mut self, bytes: &[u8]) -> Result<Option<usize>, String> {
         let mut left = self.left.unwrap_or(1);
         while left > 0 {
             let Some((more, end)) = value_at(bytes, self.at)? else {
@@ -370,7 +370,7 @@ impl<'a> Value<'a> {
     const MOST_DEEP: usize = 8;
 
     /// Reads a whole answer, whose end [`AnswerScan`] has found.
-    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         let mut at = 0;
         Self::parse_at(bytes, &mut at, Self::MOST_DEEP)
     }

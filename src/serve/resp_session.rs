@@ -21,7 +21,7 @@ use super::reply::{Info, write_document, write_matches, write_verdict};
 use super::resp::{Answers, RespVersion, find_request};
 use super::server::{Counted, Sessions};
 use super::socket::{identity_of, wait_for};
-use crate::database::{Database, Ticket, Verdict, Writer};
+use crate::database::{Ticket, Verdict, Writer};
 use crate::document::Document;
 use crate::error::{Error, ErrorKind, Result};
 use crate::process::Kept;
@@ -309,19 +309,15 @@ impl<'s> RespSession<'s> {
                 self.writer()?.flush()?;
                 self.outgoing.answers.simple("OK");
             }
-            Call::Info => self.info(&database)?.write(
-                database.snapshot()?.stats()?.documents,
-                &mut self.outgoing.answers,
-            ),
+            Call::Info => {
+                let store = &database.store;
+                let file = identity_of(&store.metadata()?);
+                let documents = database.snapshot()?.stats()?.documents;
+                Info::new(store.settings(), file).write(documents, &mut self.outgoing.answers);
+            }
             Call::Add(..) | Call::Delete(_) => unreachable!("they wait for a commit"),
         }
         Ok(())
-    }
-
-    fn info(&self, database: &Database) -> Result<Info> {
-        let store = &database.store;
-        let metadata = store.metadata()?;
-        Ok(Info::new(store.settings(), identity_of(&metadata)))
     }
 
     /// The writer that all clients share.

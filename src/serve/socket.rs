@@ -17,9 +17,14 @@ use crate::error::{Error, Result};
 /// The socket beside a database: `crawl.simdb.sock` for `crawl.simdb`. If the path is a link, it is beside the file
 /// itself.
 pub(crate) fn socket_beside(database: &Path) -> io::Result<PathBuf> {
-    let mut path = fs::canonicalize(database)?.into_os_string();
+    fs::canonicalize(database).map(socket_of)
+}
+
+/// The socket of a database whose file is at this path, or is yet to be there.
+pub(crate) fn socket_of(file: PathBuf) -> PathBuf {
+    let mut path = file.into_os_string();
     path.push(".sock");
-    Ok(path.into())
+    path.into()
 }
 
 /// What tells a file from all others: its device and its number there.
@@ -177,9 +182,7 @@ pub(crate) fn ensure_free_beside(database: &Path) -> Result<()> {
         return Ok(());
     }
     let path = path::absolute(database).map_err(Error::io(database))?;
-    let mut path = path.into_os_string();
-    path.push(".sock");
-    ensure_free(path.as_ref())
+    ensure_free(&socket_of(path))
 }
 
 /// Refuses a path at which somebody listens, or at which something else than a socket stands.

@@ -195,10 +195,7 @@ fn pieces_text(pieces: &[Piece]) -> String {
             Piece::First(words) => marked(words, "[-", "-]"),
             Piece::Second(words) => marked(words, "{+", "+}"),
             Piece::Gap(words) => format!(" {}", gap_text(*words)),
-            Piece::More(places) => {
-                let places = told_count(*places as u64);
-                format!(" … and {}", counted(places, "more place"))
-            }
+            Piece::More(places) => format!(" {}", more_text(*places)),
         };
     }
     format!("\n  {}", words.trim_start())
@@ -218,6 +215,11 @@ fn gap_text(words: usize) -> String {
         0 => "…".to_owned(),
         words => format!("… {} …", counted(told_count(words as u64), "word")),
     }
+}
+
+/// What stands in the place of further differences.
+fn more_text(places: usize) -> String {
+    format!("… and {}", counted(told_count(places as u64), "more place"))
 }
 
 const STYLE: &str = include_str!("page.css");
@@ -382,8 +384,7 @@ fn add_pair(page: &mut String, heading: &str, [first, second]: &[String; 2], pie
                 Piece::Second(words) => marked(&escaped(words), "<ins>{+", "+}</ins>"),
                 Piece::Gap(words) => format!(" <span class=\"gap\">{}</span>", gap_text(*words)),
                 Piece::More(places) => {
-                    let places = counted(told_count(*places as u64), "more place");
-                    format!(" <span class=\"gap\">… and {places}</span>")
+                    format!(" <span class=\"gap\">{}</span>", more_text(*places))
                 }
             };
         }

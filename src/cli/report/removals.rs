@@ -36,16 +36,8 @@ impl Findings {
         let texts = removals.texts(&places)?;
         let mut samples = Samples::default();
         for removed in drawn {
-            let survivor = removed
-                .survivor
-                .place
-                .as_ref()
-                .and_then(|place| texts.get(place));
-            let record = removed
-                .record
-                .place
-                .as_ref()
-                .and_then(|place| texts.get(place));
+            let [survivor, record] = [&removed.survivor, &removed.record]
+                .map(|listed| texts.get(listed.place.as_ref()?));
             let names = [removed.survivor, removed.record];
             let texts = survivor.zip(record);
             samples.add(names, removed.distance, removed.similarity, true, texts);

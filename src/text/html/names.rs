@@ -106,12 +106,12 @@ pub(super) enum Trait {
 }
 
 /// What the HTML standard says of the elements of one name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Traits(u32);
 
 impl Traits {
     /// Nothing is said.
-    const NONE: Self = Self(0);
+    pub(super) const NONE: Self = Self(0);
 
     #[inline]
     pub(super) const fn has(self, said: Trait) -> bool {

@@ -174,9 +174,9 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             };
         }
         let traits = if special {
-            Traits::default().with(Trait::Special)
+            Traits::NONE.with(Trait::Special)
         } else {
-            Traits::default()
+            Traits::NONE
         };
         let mut own = Showing::foreign(tag, space, self.open.top().name, self.hiding);
         // Parts of a line of text in SVG stand in the line.
@@ -921,7 +921,7 @@ impl OpenElements {
         let mut inner = self.take_from(index);
         let element = &mut inner[0].element;
         element.name = Name::EMPTY;
-        element.traits = Traits::default();
+        element.traits = Traits::NONE;
         self.put_back(inner);
     }
 
