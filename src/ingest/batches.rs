@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use std::{mem, thread};
 
 use super::ingestion::{Event, Ingest, Ingested, Resumed};
-use super::input::{Position, Raw, RawContent};
+use super::input::{Again, Position, Raw, RawContent};
 use super::options::ReadOptions;
 use super::record::{Documents, Fingerprinting, OnText, Record, keys_of};
 use super::records::Records;
@@ -190,7 +190,7 @@ impl Batches<'_> {
                 self.insert()?;
                 self.policy.counted_before = was_counted;
             }
-            if step.position.is_last_line || step.position.is_again {
+            if step.position.is_last_line || step.position.again != Again::No {
                 self.insert()?;
                 self.begin_line(&mut step)?;
             }
@@ -205,7 +205,7 @@ impl Batches<'_> {
         if step.position.is_last_line {
             self.note(false)?;
         }
-        if step.position.is_again
+        if step.position.again == Again::Stored
             && let Taken::Documents(Documents::Whole { document, .. }) = &mut step.taken
             && let Some(old) = self.transaction()?.delete(document.key())?
         {

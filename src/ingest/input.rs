@@ -32,8 +32,20 @@ pub(crate) struct Input {
     may_grow: bool,
     /// The mark before it, once it was read.
     last_line: Option<Mark>,
-    /// Whether the next record was read before as such a line.
-    is_again: bool,
+    /// What became of the next record if it was read before as such a line.
+    again: Again,
+}
+
+/// What became of a record that was read before as a last line without a line end, and is read once more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Again {
+    /// It is read for the first time.
+    #[default]
+    No,
+    /// It was stored under its key, and not counted in another document.
+    Stored,
+    /// It was counted in the document that it was near to, or some of its units were.
+    Counted,
 }
 
 /// The place behind what was read of an input before, and by what the input is known again.
@@ -41,8 +53,8 @@ pub(crate) struct Input {
 pub(super) struct Behind {
     pub(super) place: Place,
     pub(super) identity: Identity,
-    /// Whether the record there was read too, as a last line without a line end.
-    pub(super) is_again: bool,
+    /// What became of the record there, if that was read too, as a last line without a line end.
+    pub(super) again: Again,
 }
 
 /// A place behind a record.
@@ -68,7 +80,7 @@ impl Input {
         let Behind {
             place,
             identity,
-            is_again,
+            again,
         } = behind.unwrap_or_default();
         let origin = Origin {
             index,
@@ -85,7 +97,7 @@ impl Input {
             max_record_bytes: options.max_record_bytes,
             may_grow,
             last_line: None,
-            is_again,
+            again,
             lines: place.line,
             records: place.records,
             last: identity.last,
@@ -148,7 +160,7 @@ impl Input {
             offset,
             mark,
             is_last_line: self.last_line.is_some(),
-            is_again: mem::take(&mut self.is_again),
+            again: mem::take(&mut self.again),
         };
         Raw {
             position,
@@ -433,7 +445,7 @@ impl Raw {
             offset: None,
             mark: Mark::default(),
             is_last_line: false,
-            is_again: false,
+            again: Again::No,
         };
         Self {
             position,
@@ -474,8 +486,8 @@ pub(super) struct Position {
     mark: Mark,
     /// Whether it is the last line of a file, and has no line end. Perhaps it is not written to its end yet.
     pub(super) is_last_line: bool,
-    /// Whether it was read before, when it was such a line.
-    pub(super) is_again: bool,
+    /// What became of it if it was read before, when it was such a line.
+    pub(super) again: Again,
 }
 
 impl Position {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::directories::with_files_of_directories;
 use super::format::{Cut, InputFormat};
 use super::ingestion::Resumed;
-use super::input::{Behind, Input, Raw, RawContent};
+use super::input::{Again, Behind, Input, Raw, RawContent};
 use super::opening::{Standing, cannot_read, is_stdin, open, readable_bytes, standing_of};
 use super::options::ReadOptions;
 use super::record::Record;
@@ -23,7 +23,7 @@ use super::unpacked::Packing;
 use crate::database::Snapshot;
 use crate::error::{Error, Result};
 use crate::parallel;
-use crate::source::{Identity, Place, Reached, Sample, Source};
+use crate::source::{Identity, Place, Reached, Sample, Source, Totals};
 use crate::text::Scheme;
 
 /// The records of some inputs, in order.
@@ -446,7 +446,7 @@ impl Records {
                 self.begins[index] = Begin::Behind(Behind {
                     place: stored.place(),
                     identity: stored.identity(),
-                    is_again: stored.record.last_line.documents > 0,
+                    again: again_of(&stored.record.last_line),
                 });
             }
             _ => {}
@@ -590,6 +590,15 @@ fn bytes_of(raw: &Raw) -> usize {
     match &raw.content {
         RawContent::Bytes(bytes) => bytes.len(),
         _ => 0,
+    }
+}
+
+/// What became of a last line without a line end, as it was counted.
+fn again_of(last_line: &Totals) -> Again {
+    match last_line {
+        Totals { documents: 0, .. } => Again::No,
+        Totals { skipped: 0, .. } => Again::Stored,
+        _ => Again::Counted,
     }
 }
 
@@ -748,7 +757,7 @@ impl StoredRecords {
         let behind = Behind {
             place,
             identity,
-            is_again: false,
+            again: Again::No,
         };
         let is_begun = place != Place::default();
         self.records.open_input(index, is_begun.then_some(behind))

@@ -309,13 +309,13 @@ impl Sources {
         };
         let record = &mut source.record;
         position.note_in(record);
-        // A last line that is left is to be counted when it is read as a whole.
-        let is_left = position.is_last_line && totals.documents == 0;
+        // A last line that is left or stored may be counted in another document once it is read as a whole.
+        let is_uncounted = position.is_last_line && totals.skipped == 0;
         record.ended = has_ended;
         record.totals.add_all(&totals);
         // Where no record was one, most likely it is read in a wrong way.
         if self.counts && record.totals.documents > 0 {
-            let counted = position.number() - u64::from(is_left);
+            let counted = position.number() - u64::from(is_uncounted);
             record.counted = record.counted.max(counted);
         }
         if position.is_last_line {

@@ -911,3 +911,51 @@ fn ingestions_of_one_input_at_once_leave_what_one_leaves() -> TestResult {
     assert!(is_told, "{refused:?}");
     Ok(())
 }
+
+/// The line was stored, or had stored nothing, and went or was counted as if it were the other. A document of its key
+/// that came before it was lost then, without a word.
+#[test]
+fn a_last_line_that_is_read_again_takes_away_and_counts_only_what_it_has_left() -> TestResult {
+    let texts = [
+        "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu",
+        "one two three four five six seven eight nine ten eleven twelve",
+    ];
+    // The third line has the key of the first and the text of the second, the last one that text and no key of others.
+    let lines = [("a", 0), ("b", 1), ("a", 1), ("c", 1)]
+        .map(|(key, text)| format!("{key}\t{}\n", texts[text]));
+    let whole = lines.concat();
+    let ends = [
+        lines[..2].concat().len(),
+        lines[..3].concat().len(),
+        whole.len(),
+    ];
+    for policy in ["--on-duplicate skip", "--on-duplicate skip --touch"] {
+        let folder = Folder::new()?;
+        let ingest = |database: &str| folder.run(&format!("ingest {database} in.tsv {policy}"));
+        let documents = |database: &str| -> TestResult<Vec<(Value, Value)>> {
+            let dump = folder.run(&format!("dump {database}"))?.expect(0).json()?;
+            let documents = dump[1..]
+                .iter()
+                .map(|it| (it["key"].clone(), it["repeats"].clone()));
+            Ok(documents.collect())
+        };
+        folder.file("in.tsv", &whole)?;
+        ingest("fresh.simdb")?.expect(0);
+        let expected = documents("fresh.simdb")?;
+        assert_eq!(expected.len(), 2, "{expected:?}");
+        // The line lacks its end; or half of its words, so that it is near to nothing yet.
+        for (at, end) in ends.into_iter().enumerate() {
+            // Half of a line with the key of an earlier one takes its place, as a whole line would.
+            let halves = if at == 1 { &[1][..] } else { &[1, 30] };
+            for missing in halves {
+                let name = format!("grown-{at}-{missing}.simdb");
+                for length in [end - missing, end, whole.len()] {
+                    folder.file("in.tsv", &whole[..length])?;
+                    ingest(&name)?.expect(0);
+                }
+                assert_eq!(documents(&name)?, expected, "{policy}, {name}");
+            }
+        }
+    }
+    Ok(())
+}
