@@ -158,8 +158,9 @@ impl Command for Arguments {
         let corpus = Corpus::read(records, |record| {
             rejected += 1;
             rejections.show(&record);
-        })?;
+        });
         rejections.finish()?;
+        let corpus = corpus?;
         let repeated = corpus.repeated();
         if repeated > 0 {
             console.remark(&format!(

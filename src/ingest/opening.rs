@@ -130,7 +130,10 @@ impl Opened {
     /// Whether the input is opened by a name that says nothing about its content: that of standard input, of a pipe or
     /// of a descriptor.
     fn is_stream(&self, path: &Path) -> bool {
-        self.file.is_none() || path.starts_with("/dev") || path.starts_with("/proc")
+        let is_descriptor = ["/dev/stdin", "/dev/fd", "/proc"]
+            .iter()
+            .any(|name| path.starts_with(name));
+        self.file.is_none() || is_descriptor
     }
 
     /// By what the input is known again, before anything is read of it.

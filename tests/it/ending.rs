@@ -379,6 +379,18 @@ fn each_command_that_reads_records_tells_a_few_rejected_ones_and_counts_the_othe
     Ok(())
 }
 
+/// They were counted only if the evaluation could begin.
+#[test]
+fn an_evaluation_that_lacks_documents_tells_how_many_were_rejected() -> TestResult {
+    let folder = Folder::new()?;
+    folder.file("bad.jsonl", "{\"key\":\"c\",\"text\":1}\n".repeat(100))?;
+    folder
+        .run("eval bad.jsonl --method exact")?
+        .refused("two documents or more")
+        .says("rejected: 95 more records like this one");
+    Ok(())
+}
+
 /// A database whose documents are all near to each other at distance 64.
 fn database_with_many_pairs(folder: &Folder) -> TestResult<PathBuf> {
     insert_all(&folder.database("d.simdb")?, keyed(0..3_000, |i| i))?;

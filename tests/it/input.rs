@@ -444,6 +444,10 @@ fn pipes_and_names_that_are_not_utf_8_are_read() -> TestResult {
         assert!(cat.wait()?.success());
         assert_eq!(lines(Stdio::null())?, 0, "{name}");
     }
+    // A file has a name, also one in memory, whose path may begin with `/dev`.
+    let in_memory = Folder::in_memory()?;
+    let text = in_memory.file("text", &table)?;
+    assert_eq!(done!("fingerprint", text, "--json").json()?.len(), 1);
     let odd = folder.path("").join(OsStr::from_bytes(b"caf\xe9.txt"));
     fs::write(&odd, TEXT)?;
     done!("ingest", folder.path("d.simdb"), &odd);

@@ -936,7 +936,7 @@ fn a_last_line_that_is_read_again_takes_away_and_counts_only_what_it_has_left() 
             let dump = folder.run(&format!("dump {database}"))?.expect(0).json()?;
             let documents = dump[1..]
                 .iter()
-                .map(|it| (it["key"].clone(), it["repeats"].clone()));
+                .map(|document| (document["key"].clone(), document["repeats"].clone()));
             Ok(documents.collect())
         };
         folder.file("in.tsv", &whole)?;
